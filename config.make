@@ -1,0 +1,20 @@
+# Adds to nginx's Makefile the rule that keeps the header with the Lua scripts
+# up to date.  The header is replaced only when its content changes, so a stamp
+# carries the time of the last run and an unchanged header rebuilds nothing.
+
+wq_gen=$NGX_OBJS/wq
+wq_header=$wq_gen/ngx_http_wq_scripts_generated.h
+wq_lua=$ngx_addon_dir/lua
+
+cat << END                                                    >> $NGX_MAKEFILE
+
+$wq_gen/scripts.stamp:	\$(wildcard $wq_lua/*.lua $wq_lua/lib/*.lua) \\
+	$ngx_addon_dir/util/gen-scripts.sh
+	sh $ngx_addon_dir/util/gen-scripts.sh $wq_gen \\
+		\$(wildcard $wq_lua/*.lua)
+	touch \$@
+
+$wq_header:	$wq_gen/scripts.stamp
+	@:
+
+END
