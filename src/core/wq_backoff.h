@@ -23,9 +23,9 @@ void wq_backoff_init(wq_backoff_t *backoff, uint32_t min_ms, uint32_t max_ms);
 
 /*
  * The delay in ms before the next try: decorrelated jitter, evenly between
- * min_ms and three times the last delay, never above max_ms, so that a thousand
- * workers that lost one Redis in one moment do not come back in one moment.
- * random is any 32 random bits.
+ * min_ms and three times the last delay, never above max_ms, so that a
+ * thousand workers that lost one Redis in one moment do not come back in one
+ * moment.  random is any 32 random bits.
  */
 
 uint32_t wq_backoff_next(wq_backoff_t *backoff, uint32_t random);

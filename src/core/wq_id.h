@@ -13,9 +13,9 @@
 
 
 /*
- * An id is 1 to 128 of A-Z a-z 0-9 . _ ~ @ : - and nothing else, so that it can
- * stand in a Redis key, in JSON, in a header and in a log without escaping.
- * Returns WQ_OK, WQ_EMPTY, WQ_TOO_LONG or WQ_BAD_CHARACTER.
+ * An id is 1 to 128 of A-Z a-z 0-9 . _ ~ @ : - and nothing else, so that it
+ * can stand in a Redis key, in JSON, in a header and in a log without
+ * escaping.  Returns WQ_OK, WQ_EMPTY, WQ_TOO_LONG or WQ_BAD_CHARACTER.
  */
 
 wq_rc_t wq_id_check(const u_char *data, size_t len);

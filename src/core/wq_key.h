@@ -2,8 +2,8 @@
 /*
  * core: every key the module has in Redis, in one table.
  *
- * Braces stand literally in the key: a Redis Cluster hash tag, so that all keys
- * of one event live in one slot.
+ * Braces stand literally in the key: a Redis Cluster hash tag, so that all
+ * keys of one event live in one slot.
  */
 
 
@@ -61,9 +61,9 @@ typedef struct {
 
 /*
  * The exact length of a key, and the key itself (not terminated by a zero,
- * returns the end).  event and user are ids that were checked; one that the key
- * does not hold may be NULL, one that it holds and that is NULL reads as empty
- * (that gives the prefix of the per-user keys, for scripts).
+ * returns the end).  event and user are ids that were checked; one that the
+ * key does not hold may be NULL, one that it holds and that is NULL reads as
+ * empty (that gives the prefix of the per-user keys, for scripts).
  */
 
 size_t wq_key_size(const wq_keyspace_t *keyspace, wq_key_e key,

@@ -7,8 +7,8 @@
  * reply by hand, so nothing that Redis can send (wrong type, nil, too short,
  * nested, huge) reaches the logic.
  *
- * The reply itself is seen through a reader, so that this file needs no hiredis
- * and the tests can build any tree they like.
+ * The reply itself is seen through a reader, so that this file needs no
+ * hiredis and the tests can build any tree they like.
  */
 
 

@@ -36,9 +36,9 @@ typedef struct {
  *     unix:/absolute/path
  *
  * All strings of *url point into text or into buf; buf is the caller's, has
- * room for len bytes, and must live as long as *url.  Returns NULL, or a static
- * sentence that says what is wrong (never quoting the text: it may hold a
- * password).
+ * room for len bytes, and must live as long as *url.  Returns NULL, or a
+ * static sentence that says what is wrong (never quoting the text: it may hold
+ * a password).
  */
 
 const char *wq_url_parse(wq_url_t *url, const u_char *text, size_t len,

@@ -1,0 +1,14 @@
+-- dispatch_discard.lua: messages of a dispatch stream have been dealt with.
+--
+-- KEYS[1]  DISPATCH:{instance}
+-- ARGV[1]  the consumer group
+-- ARGV[2+] ids of messages, at most 100
+-- returns  { how many were acknowledged, how many removed }
+-- cost     O(n) of the ids
+
+local ids = { unpack(ARGV, 2) }
+
+return {
+    redis.call('XACK', KEYS[1], ARGV[1], unpack(ids)),
+    redis.call('XDEL', KEYS[1], unpack(ids)),
+}
