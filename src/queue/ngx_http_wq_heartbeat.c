@@ -1,0 +1,108 @@
+
+/*
+ * queue: heartbeat.
+ *
+ * Once a second this instance says that it is alive.  Who falls silent is
+ * taken for dead by the others, and its places are given up after the grace
+ * time.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "ngx_http_wq_worker.h"
+
+
+#define NGX_HTTP_WQ_HEARTBEAT_INTERVAL  1000
+
+
+static void ngx_http_wq_heartbeat_tick(ngx_event_t *ev);
+static void ngx_http_wq_heartbeat_send(ngx_http_wq_worker_t *worker);
+static void ngx_http_wq_heartbeat_handler(void *data,
+    ngx_http_wq_result_t *result);
+
+
+void
+ngx_http_wq_heartbeat_init(ngx_http_wq_worker_t *worker)
+{
+    ngx_http_wq_timer_init(&worker->heartbeat.timer,
+                           ngx_http_wq_heartbeat_tick, worker, 1, worker->log);
+}
+
+
+/* the link is ready, perhaps again: says so at once, then every second */
+
+void
+ngx_http_wq_heartbeat_start(ngx_http_wq_worker_t *worker)
+{
+    ngx_http_wq_timer_set(&worker->heartbeat.timer,
+                          NGX_HTTP_WQ_HEARTBEAT_INTERVAL);
+    ngx_http_wq_heartbeat_send(worker);
+}
+
+
+void
+ngx_http_wq_heartbeat_stop(ngx_http_wq_worker_t *worker)
+{
+    ngx_http_wq_timer_stop(&worker->heartbeat.timer);
+}
+
+
+static void
+ngx_http_wq_heartbeat_tick(ngx_event_t *ev)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = ngx_http_wq_timer_data(ev);
+
+    ngx_http_wq_timer_set(&worker->heartbeat.timer,
+                          NGX_HTTP_WQ_HEARTBEAT_INTERVAL);
+
+    ngx_http_wq_heartbeat_send(worker);
+}
+
+
+static void
+ngx_http_wq_heartbeat_send(ngx_http_wq_worker_t *worker)
+{
+    ngx_http_wq_link_t      *link;
+    ngx_http_wq_reply_to_t   to;
+
+    link = worker->links[NGX_HTTP_WQ_COMMANDS];
+
+    if (link->state != NGX_HTTP_WQ_LINK_READY) {
+        /* there will be one when it is */
+        return;
+    }
+
+    if (worker->heartbeat.operation) {
+        wq_counter_add(worker->slot->counters.late_heartbeats, 1);
+        return;
+    }
+
+    to.handler = ngx_http_wq_heartbeat_handler;
+    to.data = worker;
+    to.operation = &worker->heartbeat.operation;
+
+    (void) ngx_http_wq_call_heartbeat(link, &worker->keyspace,
+                                      &worker->instance, &to);
+}
+
+
+static void
+ngx_http_wq_heartbeat_handler(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_worker_t *worker = data;
+
+    ngx_http_wq_heartbeat_reply_t  reply;
+
+    worker->heartbeat.operation = NULL;
+
+    if (ngx_http_wq_decode_heartbeat(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                     result, &reply)
+        == NGX_OK)
+    {
+        wq_counter_add(worker->slot->counters.heartbeats, 1);
+    }
+}

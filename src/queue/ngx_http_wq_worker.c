@@ -1,0 +1,312 @@
+
+/* queue: one worker's part in the line, from its start to its end */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_event.h>
+
+#include "ngx_http_wq_worker.h"
+
+
+static ngx_int_t ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker);
+static void ngx_http_wq_worker_name(ngx_http_wq_worker_t *worker);
+static ngx_connection_t *ngx_http_wq_worker_watch(ngx_http_wq_worker_t *worker);
+static void ngx_http_wq_worker_unwatch(ngx_http_wq_worker_t *worker);
+static void ngx_http_wq_worker_watch_handler(ngx_event_t *ev);
+static void ngx_http_wq_worker_quit_handler(ngx_event_t *ev);
+
+static void ngx_http_wq_worker_commands_ready(ngx_http_wq_link_t *link,
+    void *data);
+static void ngx_http_wq_worker_reader_ready(ngx_http_wq_link_t *link,
+    void *data);
+
+
+ngx_http_wq_worker_t  *ngx_http_wq_worker;
+
+
+static const ngx_http_wq_link_owner_t
+    ngx_http_wq_worker_owners[NGX_HTTP_WQ_LINKS] =
+{
+    { ngx_http_wq_worker_commands_ready, NULL },
+    { ngx_http_wq_worker_reader_ready, NULL }
+};
+
+
+void
+ngx_http_wq_worker_start(const ngx_http_wq_queue_conf_t *conf, ngx_log_t *log)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = ngx_calloc(sizeof(ngx_http_wq_worker_t), log);
+    if (worker == NULL) {
+        return;
+    }
+
+    worker->conf = conf;
+    worker->log = log;
+
+    ngx_http_wq_worker = worker;
+
+    if (ngx_http_wq_worker_init(worker) != NGX_OK) {
+        ngx_log_error(NGX_LOG_ALERT, log, 0,
+                      "waiting_queue: no memory to start, this worker serves "
+                      "no waiting room");
+        ngx_http_wq_worker_stop();
+    }
+}
+
+
+static ngx_int_t
+ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker)
+{
+    ngx_uint_t                  i;
+    ngx_http_wq_link_options_t  options;
+
+    ngx_http_wq_worker_name(worker);
+
+    worker->keyspace.prefix.len = worker->conf->prefix.len;
+    worker->keyspace.prefix.data = worker->conf->prefix.data;
+
+    worker->slot = ngx_http_wq_zone_claim(worker->conf->zone,
+                                          &worker->instance, worker->log);
+    if (worker->slot == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_wq_timer_init(&worker->quit, ngx_http_wq_worker_quit_handler,
+                           worker, 0, worker->log);
+    ngx_http_wq_heartbeat_init(worker);
+    ngx_http_wq_dispatcher_init(worker);
+
+    worker->watcher = ngx_http_wq_worker_watch(worker);
+    if (worker->watcher == NULL) {
+        return NGX_ERROR;
+    }
+
+    for (i = 0; i < NGX_HTTP_WQ_LINKS; i++) {
+
+        ngx_memzero(&options, sizeof(ngx_http_wq_link_options_t));
+
+        options.name = ngx_http_wq_link_class_name(i);
+        options.client_name = worker->client_names[i];
+        options.conf = &worker->conf->redis;
+        options.slot = &worker->slot->links[i];
+        options.owner = &ngx_http_wq_worker_owners[i];
+        options.data = worker;
+        options.blocking = (i == NGX_HTTP_WQ_READER);
+
+        worker->links[i] = ngx_http_wq_link_create(&options, worker->log);
+        if (worker->links[i] == NULL) {
+            return NGX_ERROR;
+        }
+    }
+
+    for (i = 0; i < NGX_HTTP_WQ_LINKS; i++) {
+        ngx_http_wq_link_start(worker->links[i]);
+    }
+
+    return NGX_OK;
+}
+
+
+/* <node>-<pid>-<start in ms>: never reused, and two lives can overlap */
+
+static void
+ngx_http_wq_worker_name(ngx_http_wq_worker_t *worker)
+{
+    u_char      *p;
+    ngx_uint_t   i;
+    ngx_time_t  *tp;
+
+    tp = ngx_timeofday();
+
+    p = ngx_snprintf(worker->instance_data, sizeof(worker->instance_data),
+                     "%V-%P-%uL", &worker->conf->node, ngx_pid,
+                     (uint64_t) tp->sec * 1000 + tp->msec);
+
+    worker->instance.data = worker->instance_data;
+    worker->instance.len = p - worker->instance_data;
+
+    for (i = 0; i < NGX_HTTP_WQ_LINKS; i++) {
+        worker->client_names[i].data = worker->client_name_data[i];
+        p = ngx_snprintf(worker->client_name_data[i],
+                         sizeof(worker->client_name_data[i]), "%V:%s",
+                         &worker->instance, ngx_http_wq_link_class_name(i));
+        worker->client_names[i].len = p - worker->client_name_data[i];
+    }
+}
+
+
+/*
+ * Called when the process ends, in whatever way but a crash.  There is no turn
+ * of the event loop any more: nothing is sent, nobody is called back.
+ */
+
+void
+ngx_http_wq_worker_stop(void)
+{
+    ngx_uint_t             i;
+    ngx_http_wq_worker_t  *worker;
+
+    worker = ngx_http_wq_worker;
+
+    if (worker == NULL) {
+        return;
+    }
+
+    ngx_http_wq_worker = NULL;
+
+    for (i = 0; i < NGX_HTTP_WQ_LINKS; i++) {
+        if (worker->links[i]) {
+            ngx_http_wq_link_destroy(worker->links[i]);
+        }
+    }
+
+    ngx_http_wq_worker_unwatch(worker);
+
+    if (worker->slot) {
+        ngx_http_wq_timer_stop(&worker->quit);
+        ngx_http_wq_heartbeat_stop(worker);
+        ngx_http_wq_dispatcher_stop(worker);
+        ngx_http_wq_zone_release(worker->conf->zone, worker->slot);
+    }
+
+    ngx_free(worker);
+}
+
+
+/*
+ * nginx tells its modules nothing when a worker begins to quit, but it calls
+ * the read handler of every idle connection.  So there is one, of no socket.
+ */
+
+static ngx_connection_t *
+ngx_http_wq_worker_watch(ngx_http_wq_worker_t *worker)
+{
+    ngx_connection_t  *c, *saved;
+
+    saved = NULL;
+
+    if (ngx_cycle->files) {
+        saved = ngx_cycle->files[0];
+    }
+
+    c = ngx_get_connection(0, worker->log);
+
+    if (ngx_cycle->files) {
+        ngx_cycle->files[0] = saved;
+    }
+
+    if (c == NULL) {
+        return NULL;
+    }
+
+    c->fd = (ngx_socket_t) -2;
+    c->idle = 1;
+    c->data = worker;
+
+    c->read->log = worker->log;
+    c->read->handler = ngx_http_wq_worker_watch_handler;
+    c->write->log = worker->log;
+
+    return c;
+}
+
+
+static void
+ngx_http_wq_worker_unwatch(ngx_http_wq_worker_t *worker)
+{
+    ngx_connection_t  *c;
+
+    c = worker->watcher;
+
+    if (c == NULL) {
+        return;
+    }
+
+    worker->watcher = NULL;
+
+    c->fd = 0;
+    ngx_free_connection(c);
+    c->fd = (ngx_socket_t) -1;
+}
+
+
+static void
+ngx_http_wq_worker_watch_handler(ngx_event_t *ev)
+{
+    ngx_connection_t      *c;
+    ngx_http_wq_worker_t  *worker;
+
+    c = ev->data;
+    worker = c->data;
+
+    if (!c->close) {
+        return;
+    }
+
+    ngx_http_wq_worker_unwatch(worker);
+
+    /*
+     * Not here: this runs between two turns of the event loop, where an event
+     * that is posted would wait for the next one to happen by chance.
+     */
+
+    ngx_http_wq_timer_set(&worker->quit, 1);
+}
+
+
+/*
+ * A graceful quit: signs off, waits for what is in flight, closes.  The
+ * process lives until the last command has been answered or has timed out,
+ * because the deadline timer of the commands link is not cancelable; then
+ * nothing holds it.
+ */
+
+static void
+ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
+{
+    ngx_http_wq_link_t    *commands;
+    ngx_http_wq_worker_t  *worker;
+
+    worker = ngx_http_wq_timer_data(ev);
+
+    ngx_log_debug0(NGX_LOG_DEBUG_CORE, worker->log, 0,
+                   "waiting_queue: worker quits");
+
+    worker->draining = 1;
+    wq_counter_set(worker->slot->draining, 1);
+
+    ngx_http_wq_heartbeat_stop(worker);
+    ngx_http_wq_dispatcher_stop(worker);
+
+    ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_READER]);
+
+    commands = worker->links[NGX_HTTP_WQ_COMMANDS];
+
+    if (commands->state == NGX_HTTP_WQ_LINK_READY) {
+        (void) ngx_http_wq_call_retire(commands, &worker->keyspace,
+                                       &worker->instance);
+    }
+
+    ngx_http_wq_link_drain(commands);
+}
+
+
+static void
+ngx_http_wq_worker_commands_ready(ngx_http_wq_link_t *link, void *data)
+{
+    ngx_http_wq_worker_t *worker = data;
+
+    ngx_http_wq_heartbeat_start(worker);
+}
+
+
+static void
+ngx_http_wq_worker_reader_ready(ngx_http_wq_link_t *link, void *data)
+{
+    ngx_http_wq_worker_t *worker = data;
+
+    ngx_http_wq_dispatcher_start(worker);
+}

@@ -1,0 +1,286 @@
+
+/* queue: what the processes of one nginx share */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "ngx_http_wq_zone.h"
+
+
+/*
+ * Room for the old and the new workers of several reloads at once: a worker
+ * may take its time to drain.
+ */
+#define NGX_HTTP_WQ_ZONE_SLOTS  128
+
+
+typedef struct {
+    ngx_http_wq_slot_t         slots[NGX_HTTP_WQ_ZONE_SLOTS];
+
+    /* of processes that are gone, by worker number; the last takes the rest */
+    ngx_http_wq_totals_t       gone[NGX_HTTP_WQ_ZONE_SLOTS];
+} ngx_http_wq_shared_t;
+
+
+struct ngx_http_wq_zone_s {
+    ngx_http_wq_shared_t      *shared;
+    ngx_slab_pool_t           *shpool;
+};
+
+
+static ngx_int_t ngx_http_wq_zone_init(ngx_shm_zone_t *shm_zone, void *data);
+static void ngx_http_wq_zone_bury(ngx_http_wq_shared_t *shared,
+    ngx_http_wq_slot_t *slot);
+static void ngx_http_wq_zone_bury_dead(ngx_http_wq_shared_t *shared);
+static void ngx_http_wq_zone_add_totals(ngx_http_wq_totals_t *totals,
+    ngx_http_wq_slot_t *slot);
+
+
+static const char  *ngx_http_wq_link_class_names[] = { "commands", "reader" };
+
+
+const char *
+ngx_http_wq_link_class_name(ngx_uint_t link)
+{
+    return ngx_http_wq_link_class_names[link];
+}
+
+
+ngx_http_wq_zone_t *
+ngx_http_wq_zone_add(ngx_conf_t *cf, size_t size, void *tag)
+{
+    ngx_str_t            name;
+    ngx_shm_zone_t      *shm_zone;
+    ngx_http_wq_zone_t  *zone;
+
+    zone = ngx_pcalloc(cf->pool, sizeof(ngx_http_wq_zone_t));
+    if (zone == NULL) {
+        return NULL;
+    }
+
+    ngx_str_set(&name, "waiting_queue");
+
+    shm_zone = ngx_shared_memory_add(cf, &name, size, tag);
+    if (shm_zone == NULL) {
+        return NULL;
+    }
+
+    shm_zone->init = ngx_http_wq_zone_init;
+    shm_zone->data = zone;
+
+    return zone;
+}
+
+
+static ngx_int_t
+ngx_http_wq_zone_init(ngx_shm_zone_t *shm_zone, void *data)
+{
+    ngx_http_wq_zone_t *ozone = data;
+
+    size_t               len;
+    ngx_http_wq_zone_t  *zone;
+
+    zone = shm_zone->data;
+
+    if (ozone) {
+        zone->shared = ozone->shared;
+        zone->shpool = ozone->shpool;
+        return NGX_OK;
+    }
+
+    zone->shpool = (ngx_slab_pool_t *) shm_zone->shm.addr;
+
+    if (shm_zone->shm.exists) {
+        zone->shared = zone->shpool->data;
+        return NGX_OK;
+    }
+
+    zone->shared = ngx_slab_calloc(zone->shpool, sizeof(ngx_http_wq_shared_t));
+    if (zone->shared == NULL) {
+        return NGX_ERROR;
+    }
+
+    zone->shpool->data = zone->shared;
+
+    len = sizeof(" in waiting_queue zone \"\"") + shm_zone->shm.name.len;
+
+    zone->shpool->log_ctx = ngx_slab_alloc(zone->shpool, len);
+    if (zone->shpool->log_ctx == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_sprintf(zone->shpool->log_ctx, " in waiting_queue zone \"%V\"%Z",
+                &shm_zone->shm.name);
+
+    zone->shpool->log_nomem = 0;
+
+    return NGX_OK;
+}
+
+
+ngx_http_wq_slot_t *
+ngx_http_wq_zone_claim(ngx_http_wq_zone_t *zone, const ngx_str_t *instance,
+    ngx_log_t *log)
+{
+    ngx_uint_t           i;
+    ngx_http_wq_slot_t  *slot;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    ngx_http_wq_zone_bury_dead(zone->shared);
+
+    for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
+        if (zone->shared->slots[i].pid == 0) {
+            break;
+        }
+    }
+
+    if (i < NGX_HTTP_WQ_ZONE_SLOTS) {
+        slot = &zone->shared->slots[i];
+        ngx_memzero(slot, sizeof(ngx_http_wq_slot_t));
+
+        slot->worker = ngx_worker;
+        slot->instance_len = ngx_min(instance->len, WQ_ID_MAX);
+        ngx_memcpy(slot->instance, instance->data, slot->instance_len);
+
+        /* last: this is what makes it a slot in use */
+        slot->pid = ngx_pid;
+
+    } else {
+        slot = NULL;
+    }
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+
+    if (slot) {
+        return slot;
+    }
+
+    ngx_log_error(NGX_LOG_WARN, log, 0,
+                  "waiting_queue: more than %d processes share one zone, "
+                  "the status does not show this one",
+                  NGX_HTTP_WQ_ZONE_SLOTS);
+
+    return ngx_calloc(sizeof(ngx_http_wq_slot_t), log);
+}
+
+
+void
+ngx_http_wq_zone_release(ngx_http_wq_zone_t *zone, ngx_http_wq_slot_t *slot)
+{
+    if (slot->pid == 0) {
+        /* a private one */
+        ngx_free(slot);
+        return;
+    }
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    ngx_http_wq_zone_bury(zone->shared, slot);
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+ngx_int_t
+ngx_http_wq_zone_snapshot(ngx_http_wq_zone_t *zone, ngx_pool_t *pool,
+    ngx_http_wq_snapshot_t *snapshot)
+{
+    ngx_uint_t             i, worker;
+    ngx_http_wq_slot_t    *slot;
+    ngx_http_wq_shared_t  *copy;
+
+    copy = ngx_palloc(pool, sizeof(ngx_http_wq_shared_t));
+    if (copy == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    ngx_http_wq_zone_bury_dead(zone->shared);
+    ngx_memcpy(copy, zone->shared, sizeof(ngx_http_wq_shared_t));
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+
+    snapshot->slots = copy->slots;
+    snapshot->nslots = 0;
+    snapshot->workers = copy->gone;
+    snapshot->nworkers = 0;
+
+    for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
+        slot = &copy->slots[i];
+
+        if (slot->pid == 0) {
+            continue;
+        }
+
+        worker = ngx_min(slot->worker, NGX_HTTP_WQ_ZONE_SLOTS - 1);
+        ngx_http_wq_zone_add_totals(&copy->gone[worker], slot);
+
+        if (i != snapshot->nslots) {
+            copy->slots[snapshot->nslots] = *slot;
+        }
+
+        snapshot->nslots++;
+    }
+
+    /* worker numbers are dense: up to the last that ever sent anything */
+
+    for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
+        if (copy->gone[i].links[NGX_HTTP_WQ_COMMANDS].connects
+            || copy->gone[i].links[NGX_HTTP_WQ_COMMANDS].connect_failures)
+        {
+            snapshot->nworkers = i + 1;
+        }
+    }
+
+    return NGX_OK;
+}
+
+
+static void
+ngx_http_wq_zone_bury_dead(ngx_http_wq_shared_t *shared)
+{
+    ngx_uint_t           i;
+    ngx_http_wq_slot_t  *slot;
+
+    for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
+        slot = &shared->slots[i];
+
+        if (slot->pid && slot->pid != ngx_pid
+            && kill(slot->pid, 0) == -1 && ngx_errno == NGX_ESRCH)
+        {
+            ngx_http_wq_zone_bury(shared, slot);
+        }
+    }
+}
+
+
+static void
+ngx_http_wq_zone_bury(ngx_http_wq_shared_t *shared, ngx_http_wq_slot_t *slot)
+{
+    ngx_uint_t  worker;
+
+    worker = ngx_min(slot->worker, NGX_HTTP_WQ_ZONE_SLOTS - 1);
+
+    ngx_http_wq_zone_add_totals(&shared->gone[worker], slot);
+
+    slot->pid = 0;
+}
+
+
+static void
+ngx_http_wq_zone_add_totals(ngx_http_wq_totals_t *totals,
+    ngx_http_wq_slot_t *slot)
+{
+    ngx_uint_t  i;
+
+    for (i = 0; i < NGX_HTTP_WQ_LINKS; i++) {
+        wq_counters_sum(&totals->links[i], &slot->links[i].counters,
+                        sizeof(wq_link_counters_t));
+    }
+
+    wq_counters_sum(&totals->process, &slot->counters,
+                    sizeof(wq_process_counters_t));
+}
