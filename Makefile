@@ -60,7 +60,7 @@ lint: build
 	@util/lint-selftest.sh
 
 bench: build
-	@util/setup.sh run
+	@util/setup.sh bench
 	@bench/run.sh
 
 install: build

@@ -27,6 +27,9 @@ for group in "$@"; do
             list="binutils cppcheck git lua-check perl redis-server \
                   redis-tools shellcheck"
             ;;
+        bench)
+            list="nginx perl redis-server redis-tools wrk"
+            ;;
         fuzz)
             list="clang libclang-rt-14-dev"
             ;;
