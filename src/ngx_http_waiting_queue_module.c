@@ -35,6 +35,7 @@ static char *ngx_http_waiting_queue_status(ngx_conf_t *cf, ngx_command_t *cmd,
 static ngx_int_t ngx_http_waiting_queue_default_node(ngx_conf_t *cf,
     ngx_str_t *node);
 static ngx_int_t ngx_http_waiting_queue_init(ngx_conf_t *cf);
+static ngx_int_t ngx_http_waiting_queue_init_module(ngx_cycle_t *cycle);
 static ngx_int_t ngx_http_waiting_queue_init_process(ngx_cycle_t *cycle);
 static void ngx_http_waiting_queue_exit_process(ngx_cycle_t *cycle);
 
@@ -101,7 +102,7 @@ ngx_module_t  ngx_http_waiting_queue_module = {
     ngx_http_waiting_queue_commands,         /* module directives */
     NGX_HTTP_MODULE,                         /* module type */
     NULL,                                    /* init master */
-    NULL,                                    /* init module */
+    ngx_http_waiting_queue_init_module,      /* init module */
     ngx_http_waiting_queue_init_process,     /* init process */
     NULL,                                    /* init thread */
     NULL,                                    /* exit thread */
@@ -384,6 +385,21 @@ ngx_http_waiting_queue_init(ngx_conf_t *cf)
             (clcf->resolver_timeout == NGX_CONF_UNSET_MSEC)
             ? 30000 : clcf->resolver_timeout;
     }
+
+    return NGX_OK;
+}
+
+
+/*
+ * A new configuration.  Only a single process (`master_process off`) can have
+ * a worker here; nginx starts none anew for it, but frees what the old one
+ * uses.
+ */
+
+static ngx_int_t
+ngx_http_waiting_queue_init_module(ngx_cycle_t *cycle)
+{
+    ngx_http_wq_worker_stop();
 
     return NGX_OK;
 }

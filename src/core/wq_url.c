@@ -11,8 +11,11 @@
 #define WQ_URL_MAX_HOST  253
 #define WQ_URL_MAX_IPV6  45
 
-/* sizeof(sun_path) is 108 with the zero; this layer includes no sockets */
-#define WQ_URL_MAX_PATH  107
+/*
+ * sizeof(sun_path) is 108 with the zero, and hiredis does not write the zero
+ * behind a path of 107; this layer includes no sockets
+ */
+#define WQ_URL_MAX_PATH  106
 
 
 static const char *wq_url_characters(wq_str_t text);
@@ -116,7 +119,7 @@ wq_url_unix(wq_url_t *url, wq_str_t path)
     }
 
     if (path.len > WQ_URL_MAX_PATH) {
-        return "path of the unix socket must be shorter than 108 bytes";
+        return "path of the unix socket must be shorter than 107 bytes";
     }
 
     url->path = path;

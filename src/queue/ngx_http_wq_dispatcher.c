@@ -234,10 +234,14 @@ ngx_http_wq_dispatcher_messages(ngx_http_wq_worker_t *worker,
     wq_counter_add(worker->slot->counters.dispatched, n);
     wq_counter_add(worker->slot->counters.dispatch_garbage, n);
 
-    ngx_log_error(NGX_LOG_WARN, worker->log, 0,
-                  "waiting_queue: %ui messages in the dispatch stream of "
-                  "\"%V\" make no sense, removed; the first is \"%V\"",
-                  n, &worker->instance, &ids[0]);
+    if (ngx_http_wq_link_may_complain(worker->links[NGX_HTTP_WQ_READER])) {
+        ngx_log_error(NGX_LOG_WARN, worker->log, 0,
+                      "waiting_queue: %ui messages in the dispatch stream of "
+                      "\"%V\" make no sense and will be removed, the first is "
+                      "\"%V\" (further ones within %d s are not logged)",
+                      n, &worker->instance, &ids[0],
+                      NGX_HTTP_WQ_LINK_COMPLAIN / 1000);
+    }
 
     if (dispatcher->after.data[0] != '>') {
         ngx_http_wq_dispatcher_set_after(dispatcher, ids[n - 1].data,
@@ -276,9 +280,6 @@ static void
 ngx_http_wq_dispatcher_set_after(ngx_http_wq_dispatcher_t *dispatcher,
     const u_char *id, size_t len)
 {
-    /* an id is two numbers of 64 bits; Redis sends no other */
-    len = ngx_min(len, sizeof(dispatcher->after_data));
-
     ngx_memcpy(dispatcher->after_data, id, len);
 
     dispatcher->after.data = dispatcher->after_data;

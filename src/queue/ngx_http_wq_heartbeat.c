@@ -76,17 +76,21 @@ ngx_http_wq_heartbeat_send(ngx_http_wq_worker_t *worker)
         return;
     }
 
-    if (worker->heartbeat.operation) {
+    if (worker->heartbeat.under_way) {
         wq_counter_add(worker->slot->counters.late_heartbeats, 1);
         return;
     }
 
     to.handler = ngx_http_wq_heartbeat_handler;
     to.data = worker;
-    to.operation = &worker->heartbeat.operation;
+    to.operation = NULL;
 
-    (void) ngx_http_wq_call_heartbeat(link, &worker->keyspace,
-                                      &worker->instance, &to);
+    if (ngx_http_wq_call_heartbeat(link, &worker->keyspace, &worker->instance,
+                                   &to)
+        == NGX_OK)
+    {
+        worker->heartbeat.under_way = 1;
+    }
 }
 
 
@@ -97,7 +101,7 @@ ngx_http_wq_heartbeat_handler(void *data, ngx_http_wq_result_t *result)
 
     ngx_http_wq_heartbeat_reply_t  reply;
 
-    worker->heartbeat.operation = NULL;
+    worker->heartbeat.under_way = 0;
 
     if (ngx_http_wq_decode_heartbeat(worker->links[NGX_HTTP_WQ_COMMANDS],
                                      result, &reply)

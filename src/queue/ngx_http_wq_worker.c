@@ -25,11 +25,11 @@ static void ngx_http_wq_worker_reader_ready(ngx_http_wq_link_t *link,
 ngx_http_wq_worker_t  *ngx_http_wq_worker;
 
 
-static const ngx_http_wq_link_owner_t
-    ngx_http_wq_worker_owners[NGX_HTTP_WQ_LINKS] =
+static const ngx_http_wq_link_ready_pt
+    ngx_http_wq_worker_ready[NGX_HTTP_WQ_LINKS] =
 {
-    { ngx_http_wq_worker_commands_ready, NULL },
-    { ngx_http_wq_worker_reader_ready, NULL }
+    ngx_http_wq_worker_commands_ready,
+    ngx_http_wq_worker_reader_ready
 };
 
 
@@ -50,8 +50,8 @@ ngx_http_wq_worker_start(const ngx_http_wq_queue_conf_t *conf, ngx_log_t *log)
 
     if (ngx_http_wq_worker_init(worker) != NGX_OK) {
         ngx_log_error(NGX_LOG_ALERT, log, 0,
-                      "waiting_queue: no memory to start, this worker serves "
-                      "no waiting room");
+                      "waiting_queue: no memory or no connections to start, "
+                      "this worker serves no waiting room");
         ngx_http_wq_worker_stop();
     }
 }
@@ -92,7 +92,7 @@ ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker)
         options.client_name = worker->client_names[i];
         options.conf = &worker->conf->redis;
         options.slot = &worker->slot->links[i];
-        options.owner = &ngx_http_wq_worker_owners[i];
+        options.ready = ngx_http_wq_worker_ready[i];
         options.data = worker;
         options.blocking = (i == NGX_HTTP_WQ_READER);
 

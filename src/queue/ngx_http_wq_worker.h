@@ -23,14 +23,14 @@ typedef struct {
     size_t                     zone_size;
     ngx_http_wq_zone_t        *zone;
 
-    /* some location uses the module: else it stays asleep */
+    /* some directive asks for the module: else it stays asleep */
     ngx_uint_t                 used;        /* unsigned  used:1; */
 } ngx_http_wq_queue_conf_t;
 
 
 typedef struct {
     ngx_http_wq_timer_t        timer;
-    ngx_http_wq_operation_t   *operation;   /* NULL: none under way */
+    unsigned                   under_way:1;
 } ngx_http_wq_heartbeat_t;
 
 
@@ -39,7 +39,7 @@ typedef struct {
 
     /* the next read begins after this id; ">": what nobody has read yet */
     ngx_str_t                  after;
-    u_char                     after_data[2 * NGX_INT64_LEN];
+    u_char                     after_data[NGX_HTTP_WQ_STREAM_ID_MAX];
 
     unsigned                   reading:1;   /* a read is under way */
     unsigned                   again:1;     /* some was read and not removed */
@@ -78,7 +78,8 @@ extern ngx_http_wq_worker_t  *ngx_http_wq_worker;
 
 /*
  * The start and the end of the process.  A start that fails does so for want
- * of memory and is logged; the worker then serves all other locations.
+ * of memory or of worker_connections, and is logged; the worker then serves
+ * all other locations.
  */
 
 void ngx_http_wq_worker_start(const ngx_http_wq_queue_conf_t *conf,

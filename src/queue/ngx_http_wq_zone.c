@@ -131,7 +131,14 @@ ngx_http_wq_zone_claim(ngx_http_wq_zone_t *zone, const ngx_str_t *instance,
     ngx_http_wq_zone_bury_dead(zone->shared);
 
     for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
-        if (zone->shared->slots[i].pid == 0) {
+        slot = &zone->shared->slots[i];
+
+        if (slot->pid == ngx_pid) {
+            /* of a dead process whose number we have got */
+            ngx_http_wq_zone_bury(zone->shared, slot);
+        }
+
+        if (slot->pid == 0) {
             break;
         }
     }

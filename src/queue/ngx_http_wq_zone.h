@@ -2,10 +2,10 @@
 /*
  * queue: what the processes of one nginx share.
  *
- * Each process has a slot of its own and writes nothing else.  When it is
- * gone, its counters are added to those of its worker number, so that a
- * counter never falls, over reloads and crashes.  The state of the line is not
- * here: that is in Redis.
+ * Each process counts in a slot of its own, alone.  When it is gone, its
+ * counters are added to those of its worker number, so that a counter never
+ * falls, over reloads and crashes.  The state of the line is not here: that is
+ * in Redis.
  */
 
 

@@ -9,11 +9,17 @@
 #include "ngx_http_wq_adapter.h"
 
 
-/* an answer of ours has at most some ten thousand short elements */
-#define NGX_HTTP_WQ_ADAPTER_MAX_ANSWER  (64 * 1024 * 1024)
+/*
+ * What an answer may be: ours have some thousand short elements, three deep.
+ * hiredis itself would take 13 bytes for an array of two thousand million, and
+ * 1.2 any depth, which it then frees by recursion.
+ */
+#define NGX_HTTP_WQ_ADAPTER_MAX_BYTES     (64 * 1024 * 1024)
+#define NGX_HTTP_WQ_ADAPTER_MAX_ELEMENTS  100000
+#define NGX_HTTP_WQ_ADAPTER_MAX_DEPTH     8
 
 
-struct ngx_http_wq_adapter_s {
+typedef struct {
     ngx_connection_t                   *connection;
     redisAsyncContext                  *ac;
 
@@ -22,19 +28,30 @@ struct ngx_http_wq_adapter_s {
 
     ngx_event_t                         flush;
     unsigned                            flushing:1;
-};
+
+    size_t                              elements;   /* of the answer so far */
+} ngx_http_wq_adapter_t;
 
 
 static void ngx_http_wq_adapter_read_handler(ngx_event_t *rev);
 static void ngx_http_wq_adapter_write_handler(ngx_event_t *wev);
 static void ngx_http_wq_adapter_flush_handler(ngx_event_t *ev);
-static ngx_uint_t ngx_http_wq_adapter_check(ngx_http_wq_adapter_t *adapter);
+static ngx_int_t ngx_http_wq_adapter_check(ngx_http_wq_adapter_t *adapter);
 
 static void ngx_http_wq_adapter_add_read(void *data);
 static void ngx_http_wq_adapter_del_read(void *data);
 static void ngx_http_wq_adapter_add_write(void *data);
 static void ngx_http_wq_adapter_del_write(void *data);
 static void ngx_http_wq_adapter_cleanup(void *data);
+
+static void *ngx_http_wq_adapter_create_array(const redisReadTask *task,
+    ngx_http_wq_hiredis_elements_t elements);
+
+
+/* hiredis' own functions, and the same with the bounds above */
+
+static redisReplyObjectFunctions  ngx_http_wq_adapter_original;
+static redisReplyObjectFunctions  ngx_http_wq_adapter_bounded;
 
 
 ngx_int_t
@@ -79,7 +96,48 @@ ngx_http_wq_adapter_attach(redisAsyncContext *ac,
     ac->ev.delWrite = ngx_http_wq_adapter_del_write;
     ac->ev.cleanup = ngx_http_wq_adapter_cleanup;
 
+    ngx_http_wq_adapter_original = *ac->c.reader->fn;
+    ngx_http_wq_adapter_bounded = ngx_http_wq_adapter_original;
+    ngx_http_wq_adapter_bounded.createArray = ngx_http_wq_adapter_create_array;
+
+    ac->c.reader->fn = &ngx_http_wq_adapter_bounded;
+    ac->c.reader->privdata = adapter;
+
     return NGX_OK;
+}
+
+
+/* NULL makes hiredis end the connection, with REDIS_ERR_OOM */
+
+static void *
+ngx_http_wq_adapter_create_array(const redisReadTask *task,
+    ngx_http_wq_hiredis_elements_t elements)
+{
+    ngx_uint_t              depth;
+    const redisReadTask    *parent;
+    ngx_http_wq_adapter_t  *adapter;
+
+    adapter = task->privdata;
+
+    if (task->parent == NULL) {
+        adapter->elements = 0;
+    }
+
+    adapter->elements += (size_t) elements;
+
+    if (adapter->elements > NGX_HTTP_WQ_ADAPTER_MAX_ELEMENTS) {
+        return NULL;
+    }
+
+    depth = 0;
+
+    for (parent = task->parent; parent; parent = parent->parent) {
+        if (++depth >= NGX_HTTP_WQ_ADAPTER_MAX_DEPTH) {
+            return NULL;
+        }
+    }
+
+    return ngx_http_wq_adapter_original.createArray(task, elements);
 }
 
 
@@ -97,6 +155,15 @@ ngx_http_wq_adapter_out_of_step(redisAsyncContext *ac)
 }
 
 
+ngx_uint_t
+ngx_http_wq_adapter_has_input(redisAsyncContext *ac)
+{
+    u_char  byte;
+
+    return recv(ac->c.fd, &byte, 1, MSG_PEEK) == 1;
+}
+
+
 static void
 ngx_http_wq_adapter_read_handler(ngx_event_t *rev)
 {
@@ -106,8 +173,7 @@ ngx_http_wq_adapter_read_handler(ngx_event_t *rev)
     c = rev->data;
     adapter = c->data;
 
-    if (ngx_http_wq_adapter_check(adapter)) {
-        /* the adapter is gone */
+    if (ngx_http_wq_adapter_check(adapter) != NGX_OK) {
         return;
     }
 
@@ -125,11 +191,6 @@ ngx_http_wq_adapter_write_handler(ngx_event_t *wev)
 
     c = wev->data;
     adapter = c->data;
-
-    if (c->close) {
-        adapter->owner->fault(adapter->data, NGX_HTTP_WQ_ADAPTER_SHUTDOWN);
-        return;
-    }
 
     redisAsyncHandleWrite(adapter->ac);
 }
@@ -158,11 +219,12 @@ ngx_http_wq_adapter_flush_handler(ngx_event_t *ev)
 
 
 /*
- * What must be looked at before hiredis sees the bytes.  Returns 1 if the
- * owner was told to close, and the adapter is gone.
+ * What must be looked at before hiredis sees the bytes.  NGX_OK: hiredis may
+ * read; NGX_AGAIN: there is nothing to read; NGX_DONE: the owner was told to
+ * close, and the adapter is gone.
  */
 
-static ngx_uint_t
+static ngx_int_t
 ngx_http_wq_adapter_check(ngx_http_wq_adapter_t *adapter)
 {
     u_char                        byte;
@@ -177,7 +239,7 @@ ngx_http_wq_adapter_check(ngx_http_wq_adapter_t *adapter)
         goto fault;
     }
 
-    if (ngx_http_wq_hiredis_unparsed(ac) > NGX_HTTP_WQ_ADAPTER_MAX_ANSWER) {
+    if (ngx_http_wq_hiredis_unparsed(ac) > NGX_HTTP_WQ_ADAPTER_MAX_BYTES) {
         fault = NGX_HTTP_WQ_ADAPTER_TOO_LARGE;
         goto fault;
     }
@@ -192,21 +254,25 @@ ngx_http_wq_adapter_check(ngx_http_wq_adapter_t *adapter)
 
         n = recv(adapter->connection->fd, &byte, 1, MSG_PEEK);
 
+        if (n == -1 && ngx_socket_errno == NGX_EAGAIN) {
+            return NGX_AGAIN;
+        }
+
+        /* an unasked error ("max number of clients reached") is known to it */
+
         if (n == 1 && byte != '-') {
             fault = NGX_HTTP_WQ_ADAPTER_UNASKED;
             goto fault;
         }
-
-        /* an unasked error ("max number of clients reached") is known to it */
     }
 
-    return 0;
+    return NGX_OK;
 
 fault:
 
     adapter->owner->fault(adapter->data, fault);
 
-    return 1;
+    return NGX_DONE;
 }
 
 
@@ -326,8 +392,7 @@ ngx_http_wq_adapter_cleanup(void *data)
     /* an event of this turn that is still in the kernel's list is dropped */
     c->fd = (ngx_socket_t) -1;
 
-    adapter->owner->closed(adapter->data,
-                           adapter->ac->err ? adapter->ac->errstr : "");
+    adapter->owner->closed(adapter->data);
 
     ngx_free(adapter);
 }

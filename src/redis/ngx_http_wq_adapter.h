@@ -15,9 +15,6 @@
 #include "ngx_http_wq_hiredis.h"
 
 
-typedef struct ngx_http_wq_adapter_s  ngx_http_wq_adapter_t;
-
-
 /* why the adapter asks its owner to give the connection up */
 
 typedef enum {
@@ -36,17 +33,18 @@ typedef struct {
 
     /*
      * The context is about to be freed, by whatever road, and must not be used
-     * any more.  error is hiredis' text or an empty string.  Called once,
-     * after all callbacks of pending commands; may be called from inside
+     * any more; its err and errstr can still be read.  Called once, before or
+     * after the callbacks of pending commands; may be called from inside
      * hiredis.
      */
-    void  (*closed)(void *data, const char *error);
+    void  (*closed)(void *data);
 } ngx_http_wq_adapter_owner_t;
 
 
 /*
- * Puts ac on the event loop.  On success the adapter lives as long as ac.
- * On NGX_ERROR the caller still owns ac, and owner->closed() is not called.
+ * Puts ac on the event loop, and bounds what it takes for an answer.  On
+ * success the adapter lives as long as ac.  On NGX_ERROR the caller still owns
+ * ac, and owner->closed() is not called.
  */
 
 ngx_int_t ngx_http_wq_adapter_attach(redisAsyncContext *ac,
@@ -69,6 +67,11 @@ void ngx_http_wq_adapter_close(redisAsyncContext *ac);
  */
 
 ngx_uint_t ngx_http_wq_adapter_out_of_step(redisAsyncContext *ac);
+
+
+/* true if bytes have arrived that hiredis has not read yet */
+
+ngx_uint_t ngx_http_wq_adapter_has_input(redisAsyncContext *ac);
 
 
 #endif /* NGX_HTTP_WQ_ADAPTER_H_INCLUDED_ */

@@ -25,6 +25,8 @@ static ngx_int_t ngx_http_wq_send_command(ngx_http_wq_link_t *link,
 static ngx_int_t ngx_http_wq_send_script(ngx_http_wq_link_t *link,
     ngx_http_wq_script_e script, const ngx_str_t *argv, ngx_uint_t nkeys,
     ngx_uint_t argc, const ngx_http_wq_reply_to_t *to);
+static ngx_int_t ngx_http_wq_send_call(ngx_http_wq_link_t *link,
+    ngx_http_wq_call_t *call, const ngx_http_wq_reply_to_t *to);
 static ngx_int_t ngx_http_wq_decode(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, const char *what, const wq_field_t *fields,
     size_t n, void *reply);
@@ -45,14 +47,24 @@ ngx_http_wq_call_heartbeat(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance,
     const ngx_http_wq_reply_to_t *to)
 {
-    u_char     buf[NGX_HTTP_WQ_KEY_MAX];
-    ngx_str_t  argv[2];
+    u_char              buf[NGX_HTTP_WQ_KEY_MAX];
+    ngx_str_t           argv[2];
+    ngx_http_wq_call_t  call;
 
     argv[0] = ngx_http_wq_key(buf, keyspace, WQ_KEY_INSTANCES, NULL, NULL);
     argv[1] = *instance;
 
-    return ngx_http_wq_send_script(link, NGX_HTTP_WQ_SCRIPT_heartbeat,
-                                   argv, 1, 2, to);
+    ngx_memzero(&call, sizeof(ngx_http_wq_call_t));
+
+    call.script = NGX_HTTP_WQ_SCRIPT_heartbeat;
+    call.nkeys = 1;
+    call.argv = argv;
+    call.argc = 2;
+
+    /* a worker that has too much to do must not be taken for dead */
+    call.vital = 1;
+
+    return ngx_http_wq_send_call(link, &call, to);
 }
 
 
@@ -177,7 +189,8 @@ ngx_http_wq_decode_stream_message(ngx_http_wq_result_t *result, ngx_uint_t i,
     message->id = wq_reply_string(wq_reply_element(entry, 0));
     message->fields = wq_reply_element(entry, 1);
 
-    return message->id.len ? NGX_OK : NGX_DECLINED;
+    return message->id.len && message->id.len <= NGX_HTTP_WQ_STREAM_ID_MAX
+           ? NGX_OK : NGX_DECLINED;
 }
 
 
@@ -221,10 +234,8 @@ ngx_http_wq_send_command(ngx_http_wq_link_t *link, const ngx_str_t *argv,
     call.argv = argv;
     call.argc = argc;
     call.block_ms = block_ms;
-    call.handler = to ? to->handler : NULL;
-    call.data = to ? to->data : NULL;
 
-    return ngx_http_wq_operation_send(link, &call, to ? to->operation : NULL);
+    return ngx_http_wq_send_call(link, &call, to);
 }
 
 
@@ -241,10 +252,25 @@ ngx_http_wq_send_script(ngx_http_wq_link_t *link, ngx_http_wq_script_e script,
     call.nkeys = nkeys;
     call.argv = argv;
     call.argc = argc;
-    call.handler = to ? to->handler : NULL;
-    call.data = to ? to->data : NULL;
 
-    return ngx_http_wq_operation_send(link, &call, to ? to->operation : NULL);
+    return ngx_http_wq_send_call(link, &call, to);
+}
+
+
+/* to may be NULL: nobody waits for the answer */
+
+static ngx_int_t
+ngx_http_wq_send_call(ngx_http_wq_link_t *link, ngx_http_wq_call_t *call,
+    const ngx_http_wq_reply_to_t *to)
+{
+    if (to == NULL) {
+        return ngx_http_wq_operation_send(link, call, NULL);
+    }
+
+    call->handler = to->handler;
+    call->data = to->data;
+
+    return ngx_http_wq_operation_send(link, call, to->operation);
 }
 
 
@@ -257,17 +283,33 @@ static ngx_int_t
 ngx_http_wq_decode(ngx_http_wq_link_t *link, ngx_http_wq_result_t *result,
     const char *what, const wq_field_t *fields, size_t n, void *reply)
 {
+    wq_rc_t      rc;
     const char  *bad;
+
+    static const ngx_str_t  foreign = ngx_string("answer of another command");
 
     if (result->outcome != NGX_HTTP_WQ_ANSWERED) {
         return NGX_ERROR;
     }
 
-    if (wq_reply_decode(result->reply, fields, n, reply, &bad) == WQ_OK) {
+    rc = wq_reply_decode(result->reply, fields, n, reply, &bad);
+
+    if (rc == WQ_OK) {
         return NGX_OK;
     }
 
-    ngx_http_wq_link_bad_reply(link, what, bad);
+    ngx_http_wq_trouble_bad_reply(link, what, bad);
+
+    if (wq_reply_elements(result->reply) < n) {
+
+        /*
+         * Bad content comes from a key that somebody has meddled with.  But
+         * this is not even the answer of this script: the answers are out of
+         * step with the questions, and all that follow would be too.
+         */
+
+        ngx_http_wq_link_fail(link, NGX_HTTP_WQ_TROUBLE_PROTOCOL, &foreign);
+    }
 
     return NGX_ERROR;
 }

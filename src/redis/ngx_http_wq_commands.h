@@ -70,6 +70,9 @@ ngx_int_t ngx_http_wq_call_dispatch_discard(ngx_http_wq_link_t *link,
     const ngx_str_t *ids, ngx_uint_t n, const ngx_http_wq_reply_to_t *to);
 
 
+/* 18446744073709551615-18446744073709551615 */
+#define NGX_HTTP_WQ_STREAM_ID_MAX  41
+
 typedef struct {
     wq_str_t                           id;
     wq_reply_t                         fields;  /* name, value, name ... */

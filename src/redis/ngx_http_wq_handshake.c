@@ -197,6 +197,8 @@ ngx_http_wq_handshake_script_handler(void *data, ngx_http_wq_result_t *result)
     wq_str_t    sha1;
     ngx_uint_t  script;
 
+    static const ngx_str_t  differs = ngx_string("SHA-1 of a script differs");
+
     if (link->loading == 0) {
         /* one of a round that was broken off */
         return;
@@ -221,8 +223,7 @@ ngx_http_wq_handshake_script_handler(void *data, ngx_http_wq_result_t *result)
                != 0)
         {
             ngx_http_wq_link_fail(link, NGX_HTTP_WQ_TROUBLE_PROTOCOL,
-                                  (u_char *) "SHA-1 of a script differs",
-                                  sizeof("SHA-1 of a script differs") - 1);
+                                  &differs);
             return;
         }
     }
@@ -242,7 +243,8 @@ static ngx_int_t
 ngx_http_wq_handshake_accept(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_link_state_e state)
 {
-    wq_str_t    text;
+    wq_str_t    string;
+    ngx_str_t   text;
     ngx_uint_t  trouble;
 
     if (link->state != state) {
@@ -261,17 +263,25 @@ ngx_http_wq_handshake_accept(ngx_http_wq_link_t *link,
         return NGX_DECLINED;
     }
 
-    text = wq_reply_string(result->reply);
+    string = wq_reply_string(result->reply);
+    text.len = string.len;
+    text.data = string.data;
+
+    if (state == NGX_HTTP_WQ_LINK_AUTHENTICATING) {
+        /* a server that does not know AUTH quotes the password */
+        text.len = 0;
+    }
+
     trouble = NGX_HTTP_WQ_TROUBLE_REDIS + result->error;
 
     if (state == NGX_HTTP_WQ_LINK_LOADING
         && wq_redis_error_action(result->error) == WQ_REDIS_WAIT)
     {
-        ngx_http_wq_link_wait(link, trouble, text.data, text.len);
+        ngx_http_wq_link_wait(link, trouble, &text);
         return NGX_DECLINED;
     }
 
-    ngx_http_wq_link_fail(link, trouble, text.data, text.len);
+    ngx_http_wq_link_fail(link, trouble, &text);
 
     return NGX_DECLINED;
 }

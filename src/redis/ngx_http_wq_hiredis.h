@@ -5,9 +5,10 @@
  * The code is written to the rules of 0.14, which are the strict ones:
  *
  *  - the connect callback may neither free nor disconnect the context;
- *  - a context that goes away runs all its callbacks with a NULL reply first,
- *    then ev.cleanup, and only if it was connected onDisconnect: so only
- *    ev.cleanup can be relied on, and onDisconnect is not used at all;
+ *  - a context that goes away runs the callbacks of all its commands with a
+ *    NULL reply, runs ev.cleanup (0.14: after them; 1.2, when the connection
+ *    broke: before), and onDisconnect only if it was connected: so the last is
+ *    not used, and a callback with NULL must not use the context;
  *  - there are no timeouts in the async API: the link has its own.
  */
 
@@ -32,6 +33,15 @@
 
 #define ngx_http_wq_hiredis_unparsed(ac)                                      \
     ((ac)->c.reader->len - (ac)->c.reader->pos)
+
+
+/* how many elements an array has, for createArray() of the reader */
+
+#if (HIREDIS_MAJOR >= 1)
+typedef size_t  ngx_http_wq_hiredis_elements_t;
+#else
+typedef int     ngx_http_wq_hiredis_elements_t;
+#endif
 
 
 #if (HIREDIS_MAJOR >= 1)

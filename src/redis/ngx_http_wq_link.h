@@ -88,17 +88,10 @@ typedef struct {
 } ngx_http_wq_link_slot_t;
 
 
-/* what the worker is told; either may be NULL */
+/* ready, again or for the first time: commands are taken */
 
-typedef struct {
-    /* ready, again or for the first time: commands are taken */
-    void                           (*ready)(ngx_http_wq_link_t *link,
-                                         void *data);
-
-    /* a drain is over: nothing is in flight, the connection is closed */
-    void                           (*drained)(ngx_http_wq_link_t *link,
-                                         void *data);
-} ngx_http_wq_link_owner_t;
+typedef void (*ngx_http_wq_link_ready_pt)(ngx_http_wq_link_t *link,
+    void *data);
 
 
 struct ngx_http_wq_link_s {
@@ -108,7 +101,7 @@ struct ngx_http_wq_link_s {
     ngx_http_wq_link_slot_t         *slot;
     ngx_log_t                       *log;
 
-    const ngx_http_wq_link_owner_t  *owner;
+    ngx_http_wq_link_ready_pt        ready;
     void                            *data;
 
     redisAsyncContext               *ac;        /* NULL: not connected */
@@ -127,18 +120,20 @@ struct ngx_http_wq_link_s {
     ngx_array_t                      addresses; /* ngx_http_wq_address_t */
     ngx_pool_t                      *pool;      /* of resolved addresses */
     ngx_uint_t                       address;   /* the next one to try */
-    ngx_uint_t                       tried;     /* since the last delay */
+    ngx_uint_t                       tried;     /* in this round of them */
     ngx_resolver_ctx_t              *resolving;
 
     ngx_uint_t                       trouble;
     ngx_uint_t                       trouble_script;
     ngx_msec_t                       trouble_start;
+    uint64_t                         logged;    /* troubles, a bit each */
     ngx_uint_t                       attempts;
     ngx_msec_t                       complained;
 
-    ngx_uint_t                       loading;   /* scripts yet to be answered */
+    ngx_uint_t                       loading;   /* scripts not yet answered */
 
     unsigned                         blocking:1;
+    unsigned                         fresh:1;   /* connected, never ready */
     unsigned                         was_ready:1;
     unsigned                         stopped:1;     /* no further try */
     unsigned                         broken:1;  /* to be ended by the timer */
@@ -150,7 +145,7 @@ typedef struct {
     ngx_str_t                        client_name;
     const ngx_http_wq_redis_conf_t  *conf;
     ngx_http_wq_link_slot_t         *slot;
-    const ngx_http_wq_link_owner_t  *owner;
+    ngx_http_wq_link_ready_pt        ready;
     void                            *data;
     ngx_uint_t                       blocking;  /* unsigned  blocking:1; */
 } ngx_http_wq_link_options_t;
@@ -158,8 +153,8 @@ typedef struct {
 
 /* opens nothing yet; all that the options point to must outlive the link */
 
-ngx_http_wq_link_t *ngx_http_wq_link_create(ngx_http_wq_link_options_t *options,
-    ngx_log_t *log);
+ngx_http_wq_link_t *ngx_http_wq_link_create(
+    ngx_http_wq_link_options_t *options, ngx_log_t *log);
 
 /* begins to connect, on the next turn of the event loop */
 
@@ -167,8 +162,8 @@ void ngx_http_wq_link_start(ngx_http_wq_link_t *link);
 
 /*
  * Takes no more commands, waits for the answers to those in flight (a blocking
- * link does not wait), closes, and calls owner->drained() once; possibly
- * before it returns.
+ * link does not wait) and closes.  As long as a command is in flight its
+ * deadline keeps the process alive; then nothing of the link does.
  */
 
 void ngx_http_wq_link_drain(ngx_http_wq_link_t *link);
@@ -184,7 +179,20 @@ const char *ngx_http_wq_link_state_name(ngx_uint_t state);
 const char *ngx_http_wq_trouble_name(ngx_uint_t trouble);
 
 
-/* for the other files of this layer */
+/*
+ * Whether an error that may come with every request is to be logged now: once
+ * in some seconds, NGX_HTTP_WQ_LINK_COMPLAIN.
+ */
+
+#define NGX_HTTP_WQ_LINK_COMPLAIN  10000
+
+ngx_uint_t ngx_http_wq_link_may_complain(ngx_http_wq_link_t *link);
+
+
+/*
+ * For the other files of this layer.  text is what Redis or hiredis said, and
+ * may be NULL; it is logged with care, as it may hold anything.
+ */
 
 /*
  * Gives the connection up and arms the next try.  Operations in flight are
@@ -193,7 +201,16 @@ const char *ngx_http_wq_trouble_name(ngx_uint_t trouble);
  */
 
 void ngx_http_wq_link_fail(ngx_http_wq_link_t *link, ngx_uint_t trouble,
-    const u_char *text, size_t len);
+    const ngx_str_t *text);
+
+/*
+ * The link's own side of the end of a connection: afterwards the link is idle,
+ * knows no context and has its next try armed.  Does not touch the context:
+ * for those who know that hiredis frees it, or free it themselves.
+ */
+
+void ngx_http_wq_link_down(ngx_http_wq_link_t *link, ngx_uint_t trouble,
+    const ngx_str_t *text);
 
 /* the context goes away by itself; safe to call more than once for one ac */
 
@@ -202,30 +219,55 @@ void ngx_http_wq_link_lost(ngx_http_wq_link_t *link, redisAsyncContext *ac);
 /* Redis cannot serve now: back to loading scripts, later, same connection */
 
 void ngx_http_wq_link_wait(ngx_http_wq_link_t *link, ngx_uint_t trouble,
-    const u_char *text, size_t len);
+    const ngx_str_t *text);
 
-/* a command of this script (or none) failed for a reason on Redis' side that
- * concerns all: noted and logged once, until the same script works */
-
-void ngx_http_wq_link_complain(ngx_http_wq_link_t *link, ngx_uint_t trouble,
-    ngx_uint_t script, const u_char *text, size_t len);
-
-/* an answer is not what the call gives; counted, and logged now and then */
-
-void ngx_http_wq_link_bad_reply(ngx_http_wq_link_t *link, const char *call,
-    const char *field);
-
-void ngx_http_wq_link_worked(ngx_http_wq_link_t *link, ngx_uint_t script);
 void ngx_http_wq_link_set_state(ngx_http_wq_link_t *link,
     ngx_http_wq_link_state_e state);
 void ngx_http_wq_link_set_ready(ngx_http_wq_link_t *link);
 
-/* to be called when in_flight has become 0 */
+/* to be called when in_flight has become 0 and the handler has returned */
 
 void ngx_http_wq_link_emptied(ngx_http_wq_link_t *link);
 
+
+/* connect: one try, from the beginning */
+
+void ngx_http_wq_connect_try(ngx_http_wq_link_t *link);
+
+/* what is tried, or in use, as it stands in the configuration or in DNS */
+
+const ngx_http_wq_address_t *ngx_http_wq_connect_address(
+    ngx_http_wq_link_t *link);
+
+
+/* handshake: from a fresh connection to one that takes commands */
+
 void ngx_http_wq_handshake_start(ngx_http_wq_link_t *link);
 void ngx_http_wq_handshake_load_scripts(ngx_http_wq_link_t *link);
+
+
+/* trouble: what is wrong, for the status, and once for the log */
+
+void ngx_http_wq_trouble_begin(ngx_http_wq_link_t *link, ngx_uint_t trouble,
+    const ngx_str_t *text, const char *what);
+
+/*
+ * A command of this script (or of none) failed, for a reason that may concern
+ * all commands and then is noted until the same script works, or this one
+ * alone.
+ */
+
+void ngx_http_wq_trouble_complain(ngx_http_wq_link_t *link,
+    wq_redis_error_e error, ngx_uint_t script, const ngx_str_t *text);
+
+/* an answer is not what the call gives; counted, and logged now and then */
+
+void ngx_http_wq_trouble_bad_reply(ngx_http_wq_link_t *link, const char *call,
+    const char *field);
+
+/* a command worked, which is what ends trouble */
+
+void ngx_http_wq_trouble_end(ngx_http_wq_link_t *link, ngx_uint_t script);
 
 
 #endif /* NGX_HTTP_WQ_LINK_H_INCLUDED_ */

@@ -12,6 +12,9 @@
 #include "wq_resp.h"
 
 
+#define NGX_HTTP_WQ_OPERATION_REPRIEVE  100
+
+
 static ngx_http_wq_operation_t *ngx_http_wq_operation_create(
     ngx_http_wq_link_t *link, const ngx_http_wq_call_t *call);
 static void ngx_http_wq_operation_reply(redisAsyncContext *ac, void *reply,
@@ -58,7 +61,9 @@ ngx_http_wq_operation_send(ngx_http_wq_link_t *link,
         return NGX_DECLINED;
     }
 
-    if (link->in_flight >= link->conf->in_flight && !call->internal) {
+    if (link->in_flight >= link->conf->in_flight
+        && !call->internal && !call->vital)
+    {
         wq_counter_add(link->slot->counters.refused, 1);
         return NGX_BUSY;
     }
@@ -94,6 +99,27 @@ ngx_http_wq_operation_send(ngx_http_wq_link_t *link,
 
 
 void
+ngx_http_wq_operation_abandon(ngx_http_wq_link_t *link)
+{
+    ngx_queue_t              *q;
+    ngx_http_wq_result_t      result;
+    ngx_http_wq_operation_t  *op;
+
+    ngx_memzero(&result, sizeof(ngx_http_wq_result_t));
+
+    result.outcome = NGX_HTTP_WQ_LOST;
+
+    while (!ngx_queue_empty(&link->operations)) {
+        q = ngx_queue_head(&link->operations);
+        op = ngx_queue_data(q, ngx_http_wq_operation_t, queue);
+
+        wq_counter_add(link->slot->counters.lost, 1);
+        ngx_http_wq_operation_finish(op, &result);
+    }
+}
+
+
+void
 ngx_http_wq_operation_detach(ngx_http_wq_operation_t *operation)
 {
     operation->handler = NULL;
@@ -116,7 +142,7 @@ ngx_http_wq_operation_expire(ngx_http_wq_link_t *link)
 
     if (link->broken) {
         /* a step of the handshake could not even be sent */
-        ngx_http_wq_link_fail(link, NGX_HTTP_WQ_TROUBLE_NO_RESOURCES, NULL, 0);
+        ngx_http_wq_link_fail(link, NGX_HTTP_WQ_TROUBLE_NO_RESOURCES, NULL);
         return;
     }
 
@@ -134,9 +160,19 @@ ngx_http_wq_operation_expire(ngx_http_wq_link_t *link)
         return;
     }
 
+    if (!op->reprieved && ngx_http_wq_adapter_has_input(link->ac)) {
+
+        /* it was we who slept: the answer lies there, but timers come first */
+
+        op->reprieved = 1;
+        op->deadline = ngx_current_msec + NGX_HTTP_WQ_OPERATION_REPRIEVE;
+        ngx_http_wq_timer_set(&link->deadline, NGX_HTTP_WQ_OPERATION_REPRIEVE);
+        return;
+    }
+
     op->timed_out = 1;
 
-    ngx_http_wq_link_fail(link, NGX_HTTP_WQ_TROUBLE_COMMAND_TIMEOUT, NULL, 0);
+    ngx_http_wq_link_fail(link, NGX_HTTP_WQ_TROUBLE_COMMAND_TIMEOUT, NULL);
 }
 
 
@@ -262,6 +298,8 @@ ngx_http_wq_operation_reply(redisAsyncContext *ac, void *reply, void *data)
     ngx_http_wq_link_t    *link;
     ngx_http_wq_result_t   result;
 
+    static const ngx_str_t  unasked = ngx_string("answer to no command");
+
     rr = reply;
     link = operation->link;
 
@@ -314,15 +352,13 @@ ngx_http_wq_operation_reply(redisAsyncContext *ac, void *reply, void *data)
         }
 
     } else if (!operation->internal) {
-        ngx_http_wq_link_worked(link, operation->script);
+        ngx_http_wq_trouble_end(link, operation->script);
     }
 
     ngx_http_wq_operation_finish(operation, &result);
 
     if (link->ac == ac && ngx_http_wq_adapter_out_of_step(ac)) {
-        ngx_http_wq_link_fail(link, NGX_HTTP_WQ_TROUBLE_PROTOCOL,
-                              (u_char *) "answer to no command",
-                              sizeof("answer to no command") - 1);
+        ngx_http_wq_link_fail(link, NGX_HTTP_WQ_TROUBLE_PROTOCOL, &unasked);
     }
 }
 
@@ -337,27 +373,28 @@ static void
 ngx_http_wq_operation_error(ngx_http_wq_operation_t *operation,
     ngx_http_wq_result_t *result, redisReply *reply)
 {
-    u_char              *text;
+    ngx_str_t            text;
     ngx_uint_t           trouble;
     ngx_http_wq_link_t  *link;
 
     link = operation->link;
-    text = (u_char *) reply->str;
+    text.data = (u_char *) reply->str;
+    text.len = reply->len;
     trouble = NGX_HTTP_WQ_TROUBLE_REDIS + result->error;
 
     switch (wq_redis_error_action(result->error)) {
 
     case WQ_REDIS_RECONNECT:
-        ngx_http_wq_link_fail(link, trouble, text, reply->len);
+        ngx_http_wq_link_fail(link, trouble, &text);
         break;
 
     case WQ_REDIS_WAIT:
-        ngx_http_wq_link_wait(link, trouble, text, reply->len);
+        ngx_http_wq_link_wait(link, trouble, &text);
         break;
 
     default: /* WQ_REDIS_FAIL */
-        ngx_http_wq_link_complain(link, trouble, operation->script, text,
-                                  reply->len);
+        ngx_http_wq_trouble_complain(link, result->error, operation->script,
+                                     &text);
     }
 }
 
@@ -441,6 +478,11 @@ ngx_http_wq_operation_finish(ngx_http_wq_operation_t *operation,
 
     link->in_flight--;
     wq_counter_set(link->slot->in_flight, link->in_flight);
+
+    if (link->in_flight == 0) {
+        /* before the handler, which may set it anew */
+        ngx_http_wq_timer_stop(&link->deadline);
+    }
 
     if (operation->handler) {
         operation->handler(operation->data, result);

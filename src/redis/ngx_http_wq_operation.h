@@ -61,6 +61,7 @@ struct ngx_http_wq_operation_s {
     unsigned                           blocking:1;
     unsigned                           resent:1;
     unsigned                           timed_out:1;
+    unsigned                           reprieved:1;
 
     size_t                             tail;    /* keys and arguments */
     size_t                             len;
@@ -85,7 +86,8 @@ typedef struct {
     ngx_http_wq_operation_handler_pt   handler;
     void                              *data;
 
-    unsigned                           internal:1;
+    unsigned                           internal:1;  /* of the handshake */
+    unsigned                           vital:1; /* whatever is in flight */
 } ngx_http_wq_call_t;
 
 
@@ -103,6 +105,14 @@ ngx_int_t ngx_http_wq_operation_send(ngx_http_wq_link_t *link,
 /* the answer will be read and thrown away; the handler is not called */
 
 void ngx_http_wq_operation_detach(ngx_http_wq_operation_t *operation);
+
+
+/*
+ * Answers with "lost" whatever is left when there is no context: hiredis 0.14
+ * forgets a command if it has no memory to remember it.
+ */
+
+void ngx_http_wq_operation_abandon(ngx_http_wq_link_t *link);
 
 
 /* the timer of the link: the oldest operation may be too old */

@@ -94,13 +94,14 @@ ngx_http_wq_redis_conf_option(ngx_conf_t *cf, ngx_http_wq_redis_conf_t *rc,
     ngx_int_t   number;
     ngx_str_t   name, value;
 
+    name = *word;
+
     equals = ngx_strlchr(word->data, word->data + word->len, '=');
 
     if (equals == NULL) {
         goto invalid;
     }
 
-    name.data = word->data;
     name.len = equals - word->data;
     value.data = equals + 1;
     value.len = word->data + word->len - value.data;
@@ -188,14 +189,14 @@ ngx_http_wq_redis_conf_option(ngx_conf_t *cf, ngx_http_wq_redis_conf_t *rc,
 
 invalid:
 
+    /* no value is shown: it may be a password under a wrong name */
+
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "\"waiting_queue_redis\" directive: invalid parameter "
-                       "\"%V\"", word);
+                       "\"%V\"", &name);
     return NGX_CONF_ERROR;
 
 refused:
-
-    /* the value is not shown: it may be a password */
 
     ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                        "\"waiting_queue_redis\" directive: invalid or "

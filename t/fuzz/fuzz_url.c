@@ -204,7 +204,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
     if (url.unix_socket) {
         require(inside(url.path, data, size));
-        require(url.path.len >= 1 && url.path.len < 108);
+        require(url.path.len >= 1 && url.path.len < 107);
         require(url.path.data[0] == '/');
         require(url.path.data + url.path.len == data + size);
         require(url.host.len == 0 && url.user.len == 0);
