@@ -62,6 +62,9 @@ if (!defined $ENV{TEST_NGINX_LOG_LEVEL}) {
     log_level('info');
 }
 
+# Test::Nginx itself lets only ASAN_OPTIONS through
+env_to_nginx('UBSAN_OPTIONS');
+
 no_long_string();
 no_root_location();
 no_shuffle();
