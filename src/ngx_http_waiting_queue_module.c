@@ -22,6 +22,8 @@
 static void *ngx_http_waiting_queue_create_main_conf(ngx_conf_t *cf);
 static char *ngx_http_waiting_queue_init_main_conf(ngx_conf_t *cf, void *conf);
 static void *ngx_http_waiting_queue_create_loc_conf(ngx_conf_t *cf);
+static char *ngx_http_waiting_queue_merge_loc_conf(ngx_conf_t *cf,
+    void *parent, void *child);
 static char *ngx_http_waiting_queue_redis(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_waiting_queue_instance(ngx_conf_t *cf,
@@ -92,7 +94,7 @@ static ngx_http_module_t  ngx_http_waiting_queue_module_ctx = {
     NULL,                                    /* merge server configuration */
 
     ngx_http_waiting_queue_create_loc_conf,  /* create location configuration */
-    NULL                                     /* merge location configuration */
+    ngx_http_waiting_queue_merge_loc_conf    /* merge location configuration */
 };
 
 
@@ -168,13 +170,31 @@ ngx_http_waiting_queue_init_main_conf(ngx_conf_t *cf, void *conf)
 static void *
 ngx_http_waiting_queue_create_loc_conf(ngx_conf_t *cf)
 {
-    /*
-     * set by ngx_pcalloc():
-     *
-     *     lcf->status = NGX_HTTP_WQ_STATUS_OFF;
-     */
+    ngx_http_wq_loc_conf_t  *lcf;
 
-    return ngx_pcalloc(cf->pool, sizeof(ngx_http_wq_loc_conf_t));
+    lcf = ngx_pcalloc(cf->pool, sizeof(ngx_http_wq_loc_conf_t));
+    if (lcf == NULL) {
+        return NULL;
+    }
+
+    lcf->status = NGX_CONF_UNSET_UINT;
+
+    return lcf;
+}
+
+
+static char *
+ngx_http_waiting_queue_merge_loc_conf(ngx_conf_t *cf, void *parent,
+    void *child)
+{
+    ngx_http_wq_loc_conf_t *prev = parent;
+    ngx_http_wq_loc_conf_t *conf = child;
+
+    /* for the sake of `if`, which inherits the handler of its location too */
+    ngx_conf_merge_uint_value(conf->status, prev->status,
+                              NGX_HTTP_WQ_STATUS_JSON);
+
+    return NGX_CONF_OK;
 }
 
 
@@ -275,7 +295,8 @@ ngx_http_waiting_queue_zone(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     if (size == NGX_ERROR || size < NGX_HTTP_WQ_ZONE_MIN_SIZE) {
         ngx_conf_log_error(NGX_LOG_EMERG, cf, 0,
                            "\"waiting_queue_zone\" directive: invalid size "
-                           "\"%V\", must be at least %dk", &value[1],
+                           "\"%V\", must be a number with \"k\" or \"m\", "
+                           "at least %dk", &value[1],
                            NGX_HTTP_WQ_ZONE_MIN_SIZE / 1024);
         return NGX_CONF_ERROR;
     }
@@ -295,7 +316,7 @@ ngx_http_waiting_queue_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
     ngx_http_core_loc_conf_t  *clcf;
     ngx_http_wq_main_conf_t   *mcf;
 
-    if (lcf->status != NGX_HTTP_WQ_STATUS_OFF) {
+    if (lcf->status != NGX_CONF_UNSET_UINT) {
         return "is duplicate";
     }
 

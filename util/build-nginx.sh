@@ -52,9 +52,10 @@ if [ "$key" != "$(cat "$out/configured" 2>/dev/null)" ]; then
         [ ! -f "$out/$header" ] || cp -p "$out/$header" "$out/$header.old"
     done
 
-    sanitize="-fsanitize=address,undefined"
+    sanitize="-fsanitize=address,undefined -fno-sanitize-recover=all"
 
-    # memcpy() of nothing from NULL is everywhere in nginx
+    # memcpy() of nothing from NULL is everywhere in nginx, and so are reads of
+    # several bytes at once from any address
     if ! (cd "$src" \
         && ./configure \
                --prefix="$out" --builddir="$out" \
@@ -64,7 +65,8 @@ if [ "$key" != "$(cat "$out/configured" 2>/dev/null)" ]; then
                --with-http_stub_status_module \
                --with-http_auth_request_module --with-http_realip_module \
                --with-cc-opt="-g -O1 $sanitize \
-                   -fno-sanitize=nonnull-attribute -fno-omit-frame-pointer \
+                   -fno-sanitize=nonnull-attribute,alignment \
+                   -fno-omit-frame-pointer \
                    -DNGX_DEBUG_PALLOC=1" \
                --with-ld-opt="$sanitize" \
                --add-module="$root") > "$out/configure.log" 2>&1

@@ -34,6 +34,8 @@ typedef enum {
     X(WRONGPASS,   "WRONGPASS",   "wrong_password",     WQ_REDIS_RECONNECT)   \
     X(MAXCLIENTS,  "ERR max number of clients", "max_clients",                \
                                                         WQ_REDIS_RECONNECT)   \
+    X(DBINDEX,     "ERR DB index", "no_such_database",                        \
+                                                        WQ_REDIS_RECONNECT)   \
     X(UNBLOCKED,   "UNBLOCKED",   "unblocked",          WQ_REDIS_RECONNECT)   \
     X(NOPERM,      "NOPERM",      "no_permission",      WQ_REDIS_FAIL)        \
     X(NOSCRIPT,    "NOSCRIPT",    "no_script",          WQ_REDIS_FAIL)        \

@@ -17,8 +17,7 @@
 
 
 typedef enum {
-    NGX_HTTP_WQ_STATUS_OFF = 0,
-    NGX_HTTP_WQ_STATUS_JSON,
+    NGX_HTTP_WQ_STATUS_JSON = 0,
     NGX_HTTP_WQ_STATUS_PROMETHEUS
 } ngx_http_wq_status_e;
 

@@ -9,6 +9,7 @@
 #include "ngx_http_wq_http.h"
 
 
+static size_t ngx_http_wq_type_len(const ngx_str_t *content_type);
 static ngx_int_t ngx_http_wq_add_header(ngx_http_request_t *r,
     const char *name, const char *value);
 
@@ -26,7 +27,7 @@ ngx_http_wq_send(ngx_http_request_t *r, ngx_uint_t status,
 
     r->headers_out.status = status;
     r->headers_out.content_type = *content_type;
-    r->headers_out.content_type_len = content_type->len;
+    r->headers_out.content_type_len = ngx_http_wq_type_len(content_type);
     r->headers_out.content_type_lowcase = NULL;
     r->headers_out.content_length_n = b->last - b->pos;
 
@@ -88,6 +89,21 @@ ngx_http_wq_send_not_allowed(ngx_http_request_t *r, const char *allow)
     return ngx_http_wq_send_error(r, NGX_HTTP_NOT_ALLOWED,
                                   "method_not_allowed",
                                   "this address does not have this method");
+}
+
+
+/* without parameters: what gzip_types and the like compare */
+
+static size_t
+ngx_http_wq_type_len(const ngx_str_t *content_type)
+{
+    u_char  *semicolon;
+
+    semicolon = ngx_strlchr(content_type->data,
+                            content_type->data + content_type->len, ';');
+
+    return semicolon ? (size_t) (semicolon - content_type->data)
+                     : content_type->len;
 }
 
 

@@ -86,8 +86,14 @@ ngx_http_wq_json_redis(u_char *p, u_char *last,
     address = rc->addresses.elts;
 
     p = ngx_slprintf(p, last, "{\"address\":");
-    p = ngx_http_wq_json_string(p, last,
-                                rc->name.len ? &rc->name : &address[0].text);
+
+    if (rc->name.len) {
+        /* a host's name needs no escaping */
+        p = ngx_slprintf(p, last, "\"%V:%ui\"", &rc->name,
+                         (ngx_uint_t) rc->port);
+    } else {
+        p = ngx_http_wq_json_string(p, last, &address[0].text);
+    }
 
     return ngx_slprintf(p, last, ",\"db\":%ui,\"timeoutMs\":%M,"
                         "\"maxInFlight\":%ui}",

@@ -234,13 +234,13 @@ ngx_http_wq_dispatcher_messages(ngx_http_wq_worker_t *worker,
     wq_counter_add(worker->slot->counters.dispatched, n);
     wq_counter_add(worker->slot->counters.dispatch_garbage, n);
 
-    if (ngx_http_wq_link_may_complain(worker->links[NGX_HTTP_WQ_READER])) {
+    if (ngx_http_wq_may_complain(&dispatcher->complained)) {
         ngx_log_error(NGX_LOG_WARN, worker->log, 0,
-                      "waiting_queue: %ui messages in the dispatch stream of "
-                      "\"%V\" make no sense and will be removed, the first is "
-                      "\"%V\" (further ones within %d s are not logged)",
-                      n, &worker->instance, &ids[0],
-                      NGX_HTTP_WQ_LINK_COMPLAIN / 1000);
+                      "waiting_queue: what was put into the dispatch stream of "
+                      "\"%V\" makes no sense and is removed: %ui from \"%V\" "
+                      "on (more within %d s is not logged)",
+                      &worker->instance, n, &ids[0],
+                      NGX_HTTP_WQ_COMPLAIN / 1000);
     }
 
     if (dispatcher->after.data[0] != '>') {

@@ -41,6 +41,8 @@ typedef struct {
     ngx_str_t                  after;
     u_char                     after_data[NGX_HTTP_WQ_STREAM_ID_MAX];
 
+    ngx_msec_t                 complained;
+
     unsigned                   reading:1;   /* a read is under way */
     unsigned                   again:1;     /* some was read and not removed */
 } ngx_http_wq_dispatcher_t;

@@ -85,15 +85,25 @@ ngx_int_t
 ngx_http_wq_call_retire(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance)
 {
-    u_char     buf[NGX_HTTP_WQ_KEY_MAX];
-    ngx_int_t  rc;
-    ngx_str_t  argv[3];
+    u_char              buf[NGX_HTTP_WQ_KEY_MAX];
+    ngx_int_t           rc;
+    ngx_str_t           argv[3];
+    ngx_http_wq_call_t  call;
 
     ngx_str_set(&argv[0], "ZREM");
     argv[1] = ngx_http_wq_key(buf, keyspace, WQ_KEY_INSTANCES, NULL, NULL);
     argv[2] = *instance;
 
-    rc = ngx_http_wq_send_command(link, argv, 3, 0, NULL);
+    ngx_memzero(&call, sizeof(ngx_http_wq_call_t));
+
+    call.script = NGX_HTTP_WQ_NO_SCRIPT;
+    call.argv = argv;
+    call.argc = 3;
+
+    /* there is no later for it */
+    call.vital = 1;
+
+    rc = ngx_http_wq_send_call(link, &call, NULL);
     if (rc != NGX_OK) {
         return rc;
     }
@@ -101,7 +111,9 @@ ngx_http_wq_call_retire(ngx_http_wq_link_t *link,
     ngx_str_set(&argv[0], "DEL");
     argv[1] = ngx_http_wq_key(buf, keyspace, WQ_KEY_DISPATCH, NULL, instance);
 
-    return ngx_http_wq_send_command(link, argv, 2, 0, NULL);
+    call.argc = 2;
+
+    return ngx_http_wq_send_call(link, &call, NULL);
 }
 
 

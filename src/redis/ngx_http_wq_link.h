@@ -181,12 +181,12 @@ const char *ngx_http_wq_trouble_name(ngx_uint_t trouble);
 
 /*
  * Whether an error that may come with every request is to be logged now: once
- * in some seconds, NGX_HTTP_WQ_LINK_COMPLAIN.
+ * in NGX_HTTP_WQ_COMPLAIN ms.  last is when that was, 0 for never.
  */
 
-#define NGX_HTTP_WQ_LINK_COMPLAIN  10000
+#define NGX_HTTP_WQ_COMPLAIN  10000
 
-ngx_uint_t ngx_http_wq_link_may_complain(ngx_http_wq_link_t *link);
+ngx_uint_t ngx_http_wq_may_complain(ngx_msec_t *last);
 
 
 /*

@@ -147,14 +147,14 @@ ngx_http_wq_trouble_complain(ngx_http_wq_link_t *link, wq_redis_error_e error,
 
     /* the state of one key, say: it may come with every request */
 
-    if (ngx_http_wq_link_may_complain(link)) {
+    if (ngx_http_wq_may_complain(&link->complained)) {
 
         said = ngx_http_wq_trouble_text(text, buf);
 
         ngx_log_error(NGX_LOG_ERR, link->log, 0,
                       "waiting_queue: redis answered with an error "
                       "(further ones within %d s are not logged): %V",
-                      NGX_HTTP_WQ_LINK_COMPLAIN / 1000, &said);
+                      NGX_HTTP_WQ_COMPLAIN / 1000, &said);
     }
 }
 
@@ -165,25 +165,23 @@ ngx_http_wq_trouble_bad_reply(ngx_http_wq_link_t *link, const char *call,
 {
     wq_counter_add(link->slot->counters.bad_replies, 1);
 
-    if (ngx_http_wq_link_may_complain(link)) {
+    if (ngx_http_wq_may_complain(&link->complained)) {
         ngx_log_error(NGX_LOG_ERR, link->log, 0,
                       "waiting_queue: redis gave \"%s\" a bad answer: field "
                       "\"%s\" (further ones within %d s are not logged)",
-                      call, field, NGX_HTTP_WQ_LINK_COMPLAIN / 1000);
+                      call, field, NGX_HTTP_WQ_COMPLAIN / 1000);
     }
 }
 
 
 ngx_uint_t
-ngx_http_wq_link_may_complain(ngx_http_wq_link_t *link)
+ngx_http_wq_may_complain(ngx_msec_t *last)
 {
-    if (link->complained
-        && ngx_current_msec - link->complained < NGX_HTTP_WQ_LINK_COMPLAIN)
-    {
+    if (*last && ngx_current_msec - *last < NGX_HTTP_WQ_COMPLAIN) {
         return 0;
     }
 
-    link->complained = ngx_current_msec;
+    *last = ngx_current_msec;
 
     return 1;
 }

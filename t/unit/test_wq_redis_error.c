@@ -70,6 +70,8 @@ static const struct {
 
     { "ERR max number of clients reached", WQ_REDIS_ERROR_MAXCLIENTS },
 
+    { "ERR DB index is out of range", WQ_REDIS_ERROR_DBINDEX },
+
     { "ERR max number of clients + cluster connections reached",
       WQ_REDIS_ERROR_MAXCLIENTS },
 
@@ -234,6 +236,8 @@ static const struct {
     { WQ_REDIS_ERROR_WRONGPASS, "WRONGPASS", "wrong_password",
       WQ_REDIS_RECONNECT },
     { WQ_REDIS_ERROR_MAXCLIENTS, "ERR max number of clients", "max_clients",
+      WQ_REDIS_RECONNECT },
+    { WQ_REDIS_ERROR_DBINDEX, "ERR DB index", "no_such_database",
       WQ_REDIS_RECONNECT },
     { WQ_REDIS_ERROR_UNBLOCKED, "UNBLOCKED", "unblocked", WQ_REDIS_RECONNECT },
     { WQ_REDIS_ERROR_NOPERM, "NOPERM", "no_permission", WQ_REDIS_FAIL },
