@@ -36,7 +36,7 @@ typedef enum {
                                                         WQ_REDIS_RECONNECT)   \
     X(DBINDEX,     "ERR DB index", "no_such_database",                        \
                                                         WQ_REDIS_RECONNECT)   \
-    X(UNBLOCKED,   "UNBLOCKED",   "unblocked",          WQ_REDIS_RECONNECT)   \
+    X(UNBLOCKED,   "UNBLOCKED",   "unblocked",          WQ_REDIS_FAIL)        \
     X(NOPERM,      "NOPERM",      "no_permission",      WQ_REDIS_FAIL)        \
     X(NOSCRIPT,    "NOSCRIPT",    "no_script",          WQ_REDIS_FAIL)        \
     X(OOM,         "OOM",         "out_of_memory",      WQ_REDIS_FAIL)        \

@@ -142,6 +142,7 @@ ngx_http_wq_dispatcher_read(ngx_http_wq_worker_t *worker)
                                        NGX_HTTP_WQ_DISPATCHER_BLOCK, &to)
         == NGX_OK)
     {
+        worker->dispatcher.started = ngx_current_msec;
         worker->dispatcher.reading = 1;
         return;
     }
@@ -171,6 +172,15 @@ ngx_http_wq_dispatcher_read_handler(void *data, ngx_http_wq_result_t *result)
     }
 
     n = ngx_http_wq_dispatcher_messages(worker, result);
+
+    if (n == 0 && dispatcher->after.data[0] == '>'
+        && ngx_current_msec - dispatcher->started
+           < NGX_HTTP_WQ_DISPATCHER_BLOCK / 2)
+    {
+        /* a Redis, or something before it, that does not wait as told */
+        ngx_http_wq_dispatcher_pause(worker);
+        return;
+    }
 
     if (n == 0 && dispatcher->after.data[0] == '>' && dispatcher->again) {
         dispatcher->again = 0;

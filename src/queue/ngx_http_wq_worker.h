@@ -41,6 +41,7 @@ typedef struct {
     ngx_str_t                  after;
     u_char                     after_data[NGX_HTTP_WQ_STREAM_ID_MAX];
 
+    ngx_msec_t                 started;     /* the read under way */
     ngx_msec_t                 complained;
 
     unsigned                   reading:1;   /* a read is under way */

@@ -138,6 +138,7 @@ ngx_http_wq_trouble_complain(ngx_http_wq_link_t *link, wq_redis_error_e error,
 
     case WQ_REDIS_ERROR_NOGROUP:
     case WQ_REDIS_ERROR_BUSYGROUP:
+    case WQ_REDIS_ERROR_UNBLOCKED:
         /* this is how the reader of a stream learns what is there */
         return;
 

@@ -239,7 +239,7 @@ static const struct {
       WQ_REDIS_RECONNECT },
     { WQ_REDIS_ERROR_DBINDEX, "ERR DB index", "no_such_database",
       WQ_REDIS_RECONNECT },
-    { WQ_REDIS_ERROR_UNBLOCKED, "UNBLOCKED", "unblocked", WQ_REDIS_RECONNECT },
+    { WQ_REDIS_ERROR_UNBLOCKED, "UNBLOCKED", "unblocked", WQ_REDIS_FAIL },
     { WQ_REDIS_ERROR_NOPERM, "NOPERM", "no_permission", WQ_REDIS_FAIL },
     { WQ_REDIS_ERROR_NOSCRIPT, "NOSCRIPT", "no_script", WQ_REDIS_FAIL },
     { WQ_REDIS_ERROR_OOM, "OOM", "out_of_memory", WQ_REDIS_FAIL },
