@@ -12,7 +12,7 @@ use warnings;
 
 use WaitingQueue::Fault;
 
-my $repeat = $ENV{REPEAT} || 3;
+my $repeat = $ENV{REPEAT} || 5;
 my $seconds = $ENV{SECONDS} || 3;
 my $messages = $ENV{MESSAGES} || 200_000;
 
@@ -72,13 +72,15 @@ sub untouched {
         }
     }
 
-    my $base = median(@{$rates{$nginx[0][0]}});
+    # against the base of the same round: the machine may change in between
+    my $base = $rates{$nginx[0][0]};
 
     for (@nginx) {
-        my $rate = median(@{$rates{$_->[0]}});
-        printf "%-24s %8.0f requests/s  %5.1f %%  (%s)\n", $_->[0], $rate,
-               100 * $rate / $base,
-               join ', ', map { sprintf '%.0f', $_ } @{$rates{$_->[0]}};
+        my $rates = $rates{$_->[0]};
+        my @percent = sort { $a <=> $b }
+                      map { 100 * $rates->[$_] / $base->[$_] } 0 .. $#$rates;
+        printf "%-24s %8.0f requests/s  %5.1f %%  [%.0f - %.0f]\n", $_->[0],
+               median(@$rates), median(@percent), $percent[0], $percent[-1];
     }
 
     kill CONT => $stopped->pid;
