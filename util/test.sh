@@ -158,6 +158,7 @@ else
     if [ "$flavour" = plain ]; then
         echo "== unit tests"
         util/test-unit.sh
+        prove_each 1 t/script/*.t
     else
         util/test-control.sh "$run"
     fi

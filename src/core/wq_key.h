@@ -31,6 +31,7 @@
     X(DISPATCH,      "DISPATCH:{%u}",      "DISPATCH:{%u}")                   \
     X(TOKEN,         "ENTRY_TOKEN:{%e}:%u", "ENTRY_TOKEN:{%e}:%u")            \
     X(ACTIVE,        "ENTRY_ACTIVE:{%e}",  "ENTRY_ACTIVE:{%e}")               \
+    X(LEASE,         "ENTRY_LEASE:{%e}",   "ENTRY_LEASE:{%e}")                \
     X(SEEN,          "WAITING_SEEN:{%e}",  "WAITING_SEEN:{%e}")               \
     X(GONE,          "WAITING_GONE:{%e}",  "WAITING_GONE:{%e}")               \
     X(STATS,         "WAITING_STATS:{%e}", "WAITING_STATS:{%e}")              \
@@ -41,6 +42,8 @@
     X(EVENTS,        "WAITING_EVENTS",     "WAITING_EVENTS")                  \
     X(INSTANCES,     "WAITING_INSTANCES",  "WAITING_INSTANCES")               \
     X(TASK_LIST,     "PROMOTION_TASK_LIST", "PROMOTION_TASK_LIST")            \
+    X(PROMOTER,      "PROMOTION_LEASE",    "PROMOTION_LEASE")                 \
+    X(ROUND,         "PROMOTION_ROUND",    "PROMOTION_ROUND")                 \
     X(SEAT_COUNT,    "seat:count:{%e}",    "seat:count:{%e}")                 \
     X(SEAT_LOCK,     "lock:seat:{%e}:%u",  "lock:seat:{%e}:%u")
 

@@ -116,6 +116,9 @@ static const struct {
     { WQ_KEY_ACTIVE, "ENTRY_ACTIVE:{e1}", "ENTRY_ACTIVE:{e1}",
       "ENTRY_ACTIVE:{}" },
 
+    { WQ_KEY_LEASE, "ENTRY_LEASE:{e1}", "ENTRY_LEASE:{e1}",
+      "ENTRY_LEASE:{}" },
+
     { WQ_KEY_SEEN, "WAITING_SEEN:{e1}", "WAITING_SEEN:{e1}",
       "WAITING_SEEN:{}" },
 
@@ -138,6 +141,12 @@ static const struct {
 
     { WQ_KEY_TASK_LIST, "PROMOTION_TASK_LIST", "PROMOTION_TASK_LIST",
       "PROMOTION_TASK_LIST" },
+
+    { WQ_KEY_PROMOTER, "PROMOTION_LEASE", "PROMOTION_LEASE",
+      "PROMOTION_LEASE" },
+
+    { WQ_KEY_ROUND, "PROMOTION_ROUND", "PROMOTION_ROUND",
+      "PROMOTION_ROUND" },
 
     { WQ_KEY_SEAT_COUNT, "seat:count:{e1}", "seat:count:{e1}",
       "seat:count:{}" },

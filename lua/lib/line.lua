@@ -1,0 +1,95 @@
+-- The line of those who wait.  Who is in it is decided by WAITING alone; the
+-- records follow it.
+local line = {}
+
+function line.member(user)
+    return '{"userId":"' .. user .. '"}'
+end
+
+function line.user_of(member)
+    return member:match('^{"userId":"([^"]+)"}$')
+end
+
+-- nil for who is not in line
+function line.idx(user)
+    return tonumber(redis.call('ZSCORE', key.waiting, line.member(user)) or '')
+end
+
+function line.rank(user)
+    return redis.call('ZRANK', key.waiting, line.member(user))
+end
+
+-- the instance that holds the user's connection, as far as the record tells
+function line.instance(user)
+    local record = redis.call('HGET', key.record, user) or ''
+    return record:match('"instanceId":"([^"]*)"') or ''
+end
+
+function line.write(user, idx, instance)
+    redis.call('HSET', key.record, user,
+               '{"userId":"' .. user .. '","eventId":"' .. event.id
+               .. '","idx":' .. string.format('%.0f', idx)
+               .. ',"instanceId":"' .. instance .. '"}')
+    redis.call('HSET', key.user_ids, user, 'true')
+    redis.call('SADD', key.events, event.id)
+end
+
+function line.put(user, idx, instance)
+    redis.call('ZADD', key.waiting, idx, line.member(user))
+    line.write(user, idx, instance)
+end
+
+-- the idx of a newcomer: behind everybody, whatever became of the counter
+function line.next_idx()
+    local idx = redis.call('HINCRBY', key.idx, event.id, 1)
+    local last = redis.call('ZREVRANGE', key.waiting, 0, 0, 'WITHSCORES')
+
+    if last[2] and idx <= tonumber(last[2]) then
+        idx = tonumber(last[2]) + 1
+        redis.call('HSET', key.idx, event.id, idx)
+    end
+
+    return idx
+end
+
+-- After a loss of data nobody knows all that was given: those who come now
+-- stand far behind, so that there is room for everybody who comes back.
+function line.raise_idx(known)
+    local idx = tonumber(redis.call('HGET', key.idx, event.id) or 0) or 0
+
+    if idx < known then
+        redis.call('HSET', key.idx, event.id, known + 1000000)
+    end
+end
+
+-- The one thing that decides whether somebody was in line is this ZREM; the idx
+-- if so, else nil.
+function line.take(user)
+    local idx = line.idx(user)
+
+    if idx then
+        redis.call('ZREM', key.waiting, line.member(user))
+    end
+
+    redis.call('HDEL', key.record, user)
+    redis.call('HDEL', key.user_ids, user)
+    redis.call('ZREM', key.seen, user)
+
+    return idx
+end
+
+-- Those behind are told by this stream that one in front of them is gone (or,
+-- after a loss of data, back).  The id of an entry is its number, and the
+-- counter `gone` that of the last.
+function line.note(idx, sign)
+    local id = string.format('%.0f-0', event.count('gone', 1))
+    local entry = { 'XADD', key.gone, 'MAXLEN', '~', 10000, id, sign,
+                    string.format('%.0f', idx) }
+    local added = redis.pcall(unpack(entry))
+
+    if type(added) == 'table' and added.err then
+        -- numbers that are not of this counter: whoever reads must resync
+        redis.call('DEL', key.gone)
+        redis.call(unpack(entry))
+    end
+end

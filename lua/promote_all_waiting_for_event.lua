@@ -1,0 +1,40 @@
+-- promote_all_waiting_for_event.lua: takes back what has lapsed, then lets in
+-- from the head of the line as many as there are free slots.
+--
+-- KEYS     of the event, see lib/event.lua
+-- ARGV[2]  random seed for tokens
+-- ARGV[3]  at most so many users in one call
+-- returns  { promoted, expired, still in line, free slots, inside, 1 if there
+--            is more to do at once }
+-- cost     O(k log n) for k users of n
+
+-- @include time
+-- @include event
+-- @include settings
+-- @include line
+-- @include lease
+-- @include promote
+
+local seed, limit = ARGV[2], tonumber(ARGV[3])
+local now = now_ms()
+local values = setting.read()
+
+setting.apply_capacity(values.capacity)
+
+local expired = lease.reap(now, limit)
+local promoted, looked_at = promote(values, now, seed, limit)
+local total = redis.call('ZCARD', key.waiting)
+local inside = redis.call('ZCARD', key.active)
+
+event.publish_slots()
+
+if total == 0 and inside == 0 then
+    -- a quiet event keeps its counters and settings, and nothing else
+    redis.call('SREM', key.events, event.id)
+    redis.call('DEL', key.gone)
+end
+
+return {
+    promoted, expired, total, event.free_slots(), inside,
+    (looked_at == limit or expired == limit) and 1 or 0,
+}
