@@ -65,6 +65,20 @@ between(const char *before, const uint8_t *data, size_t size,
 }
 
 
+static const struct {
+    const char        *text;
+    wq_redis_error_e   error;
+} phrases[] = {
+    { "ERR invalid password", WQ_REDIS_ERROR_WRONGPASS },
+    { "The user executing the script can't run this command or subcommand",
+      WQ_REDIS_ERROR_NOPERM },
+    { "ERR The user executing the script can't run this command or subcommand",
+      WQ_REDIS_ERROR_NOPERM },
+    { "The user executing the script can't access", WQ_REDIS_ERROR_NOPERM },
+    { "ERR The user executing the script can't access", WQ_REDIS_ERROR_NOPERM }
+};
+
+
 /* what a text is that has no wrapping at all */
 
 static wq_redis_error_e
@@ -83,12 +97,14 @@ expected(const uint8_t *data, size_t size)
         }
     }
 
-    len = strlen("ERR invalid password");
+    for (i = 0; i < sizeof(phrases) / sizeof(phrases[0]); i++) {
+        len = strlen(phrases[i].text);
 
-    if (size >= len && memcmp(data, "ERR invalid password", len) == 0
-        && (size == len || data[len] == ' '))
-    {
-        return WQ_REDIS_ERROR_WRONGPASS;
+        if (size >= len && memcmp(data, phrases[i].text, len) == 0
+            && (size == len || data[len] == ' '))
+        {
+            return phrases[i].error;
+        }
     }
 
     return WQ_REDIS_ERROR_OTHER;
@@ -149,7 +165,9 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (error != WQ_REDIS_ERROR_OTHER) {
         require(contains(data, size, codes[error])
                 || (error == WQ_REDIS_ERROR_WRONGPASS
-                    && contains(data, size, "ERR invalid password")));
+                    && contains(data, size, "ERR invalid password"))
+                || (error == WQ_REDIS_ERROR_NOPERM
+                    && contains(data, size, "user executing the script")));
     }
 
     if (!contains(data, size, "user_script:")
