@@ -48,6 +48,9 @@ my $bad = qr/redis gave "heartbeat" a bad answer/;
 my $error = qr/redis answered with an error/;
 my $other = qr/commands link is down: other/;
 
+# the answers to one script after the other are one stream of bytes
+my $halved;
+
 # [name, what is noticed, mode]; noticed is one of: a line in the log, which is
 # not there before because the link was well; a counter that rises, where such a
 # line comes but once in 10 s.  The versions of hiredis draw the line between
@@ -98,7 +101,8 @@ my @modes = (
     ['2^63 - 1 bytes', [$timeout, $protocol],
      { EVALSHA => "\$9223372036854775807\r\nabc" }],
     ['half an answer', $timeout, { EVALSHA => "*2\r\n:17" }],
-    ['half a SHA-1', $timeout, { LOAD => "\$40\r\nabc" }],
+    ['half a SHA-1', $timeout,
+     { LOAD => sub { $halved++ ? undef : "\$40\r\nabc" } }],
     ['half a handshake', $timeout, { SETNAME => '+O' }],
     ['no handshake', $timeout, { AUTH => undef }],
     ['no PING', qr/reader link is down: command_timeout/, { PING => undef }],
@@ -189,7 +193,8 @@ my @harmless = (
                                                . "*0\r\n" } 1 .. 1000)) }],
     ['an error to XGROUP', { XGROUP => "-ERR nonsense\r\n" }],
     ['an error to a read', { XREADGROUP => "-ERR nonsense\r\n" }],
-    ['a byte a millisecond', { drip => 1 }],
+    # all scripts are loaded at once, and each has the same time
+    ['a byte at a time', { drip => 0.0002 }],
 );
 
 my $serial = 0;
@@ -201,7 +206,7 @@ my $fake = start_fake(modes => \%table);
 my $nginx = start_nginx(
     workers => 1,
     http => 'waiting_queue_redis redis://:secret@127.0.0.1:' . $fake->port
-            . '/2 timeout=300ms;');
+            . '/2 timeout=500ms;');
 
 $nginx->wait_ready('a fake Redis in good order is taken for one');
 

@@ -1133,7 +1133,7 @@ sub problems {
 #         sub ($say), 0.1 s after a heartbeat was answered: nothing is pending
 #         on that connection then
 #     drip
-#         true: each byte is a write of its own, with 1 ms between
+#         s between two bytes, each of which is a write of its own
 #
 # $say->(bytes, ...) sends pieces, one write each; $say->() closes.  mode()
 # closes all connections and returns when the new mode holds.  The mode "good"
@@ -1285,7 +1285,7 @@ sub serve {
                             my $n = syswrite $c->{socket}, $bytes, $piece, $at;
                             return unless $n;
                             $at += $n;
-                            sleep 0.001 if $mode->{drip};
+                            sleep $mode->{drip} if $mode->{drip};
                         }
                     }
 
