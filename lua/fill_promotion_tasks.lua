@@ -10,7 +10,8 @@
 -- ARGV[2]  length of a round in ms
 -- ARGV[3]  an instance silent for so many ms is dead
 -- returns  { 1 if the caller leads this round, tasks in the list, instances
---            that are dead (for the one who leads; at most 10) }
+--            that are dead (for the one who leads; 10 at most, in turn), each
+--            followed by its last heartbeat in ms }
 -- cost     O(events)
 
 -- @include time
@@ -33,13 +34,14 @@ if tasks() == 0 then
 end
 
 -- When Redis itself was away, all others look dead to the first who is back.
--- Only silence in a time of unbroken rounds counts.
+-- Only silence in a time of unbroken rounds counts; a hiccup is no break, short
+-- as the rounds may be.
 
 local now, round = now_ms(), tonumber(ARGV[2])
-local times = redis.call('HMGET', KEYS[5], 'since', 'last')
+local times = redis.call('HMGET', KEYS[5], 'since', 'last', 'turn')
 local since = tonumber(times[1] or '') or now
 
-if now - (tonumber(times[2] or '') or 0) > 3 * round then
+if now - (tonumber(times[2] or '') or 0) > math.max(3 * round, 3000) then
     since = now
 end
 
@@ -48,8 +50,27 @@ redis.call('HSET', KEYS[5], 'since', since, 'last', now)
 local dead = {}
 
 if now - since >= tonumber(ARGV[3]) then
+    local count = redis.call('ZCOUNT', KEYS[4], '-inf', now - ARGV[3])
+    local first = 0
+
+    -- All in turn: those for whom a long grace time is waited must not keep
+    -- others from being looked at.
+    if count > 10 then
+        first = (math.floor(tonumber(times[3] or '') or 0) + 10) % count
+        redis.call('HSET', KEYS[5], 'turn', first)
+    end
+
     dead = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now - ARGV[3],
-                      'LIMIT', 0, 10)
+                      'WITHSCORES', 'LIMIT', first, 10)
+end
+
+for i = 2, #dead, 2 do
+    -- negative when it is being reaped; whatever was written there by hand, it
+    -- is a whole number
+    local heartbeat = math.abs(tonumber(dead[i]))
+
+    dead[i] = string.format('%.0f', heartbeat < 2 ^ 53
+                                    and math.floor(heartbeat) or 0)
 end
 
 return { 1, tasks(), dead }

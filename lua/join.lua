@@ -11,10 +11,14 @@
 -- ARGV[8]  the highest idx that the caller knows, 0 for none
 -- returns  { status, idx, rank, total, promoted, gone, joined, token, lease's
 --            end in ms, instance that held the connection before, 1 if the
---            settings of this event have changed, epoch }
+--            settings of this event have changed, epoch, serial }
 --          status is waiting, ready, entered, sold_out, closed, full, or
---          unknown while no capacity is known; token and lease are nil for
---          those who wait, idx and rank for those who do not
+--          unknown while no capacity is known: then nothing is stored
+--          rank is nil for those who do not wait, token and lease for those who
+--          are not in, idx for those who are neither
+--          serial is the time in us: of two connections of a user, the one with
+--          the higher is the newer.  Another instance that held the connection
+--          before is told it by a message "replaced".
 -- cost     O(log n) of those in line
 
 -- @include time
@@ -26,27 +30,21 @@
 
 local user, instance, seed = ARGV[2], ARGV[3], ARGV[5]
 local enters = ARGV[4] == 'enter'
-local now = now_ms()
-local changed = setting.write(ARGV[6])
+local now, serial = now_ms()
+local values, changed = setting.take(ARGV[6], ARGV[7])
 
-setting.write_service_capacity(ARGV[7])
-
-local values = setting.read()
-
-if not setting.apply_capacity(values.capacity) then
-    return { 'unknown', false, false, 0, 0, 0, 0, false, false, false,
-             changed and 1 or 0, '' }
+if not values then
+    return { 'unknown', false, false, 0, 0, 0, 0, false, false, false, 0, '',
+             0 }
 end
+
+local call = { seed = seed, changed = changed, serial = serial }
 
 -- in already
 
-local l = lease.find(user, now, seed)
+local l, lapsed = lease.find(user, now, seed)
 
 if l then
-    local previous = l.instance
-
-    l.instance = instance
-
     if enters and l.state == 'ready' then
         l.state = 'entered'
         l.since = now
@@ -54,9 +52,9 @@ if l then
         event.count('entered', 1)
     end
 
-    lease.write(user, l)
+    local previous = lease.hold(user, l, instance, serial)
 
-    return answer(seed, l.state, changed, nil, nil, l, previous)
+    return answer(call, l.state, { lease = l, previous = previous })
 end
 
 -- in line already
@@ -64,30 +62,25 @@ end
 local idx = line.idx(user)
 
 if idx then
-    local previous = line.instance(user)
+    local previous = line.hold(user, idx, instance, serial)
 
-    line.write(user, idx, instance)
-    redis.call('ZREM', key.seen, user)
-
-    return answer(seed, 'waiting', changed, idx, line.rank(user), nil,
-                  previous)
+    return answer(call, 'waiting', { idx = idx, rank = line.rank(user),
+                                     previous = previous })
 end
 
 -- new
 
 if values.closed == 1 then
-    return answer(seed, 'closed', changed)
+    return answer(call, 'closed')
 end
 
-local seats = tonumber(redis.call('GET', key.seats) or '')
-
-if seats and seats <= 0 then
-    return answer(seed, 'sold_out', changed)
+if event.sold_out() then
+    return answer(call, 'sold_out')
 end
 
 -- a lease of this user's own that has lapsed is in the way
-if lease.take_back(user) then
-    event.count('expired', 1)
+if lapsed then
+    lease.lapse(user)
 end
 
 local total = redis.call('ZCARD', key.waiting)
@@ -95,23 +88,22 @@ local direct = total == 0 and values.paused ~= 1
 
 if direct and event.free_slots() <= 0 then
     -- nobody waits, so nobody else will take back what has lapsed for a while
-    lease.reap(now, 10)
+    direct = lease.reap(now, 10) > 0 and event.free_slots() > 0
 end
-
-direct = direct and event.free_slots() > 0
 
 if not direct and values.max_waiting > 0 and total >= values.max_waiting then
-    return answer(seed, 'full', changed)
+    return answer(call, 'full')
 end
 
-line.raise_idx(tonumber(ARGV[8]))
-idx = line.next_idx()
+idx = line.next_idx(tonumber(ARGV[8]))
 event.count('joined', 1)
 
 if not direct then
     line.put(user, idx, instance)
 
-    return answer(seed, 'waiting', changed, idx, line.rank(user))
+    -- behind all who were there
+    return answer(call, 'waiting', { idx = idx, rank = total,
+                                     total = total + 1 })
 end
 
 l = lease.give(user, idx, instance, enters and 'entered' or 'ready', now,
@@ -122,4 +114,4 @@ if enters then
     event.count('entered', 1)
 end
 
-return answer(seed, l.state, changed, nil, nil, l)
+return answer(call, l.state, { lease = l })

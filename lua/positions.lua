@@ -6,12 +6,14 @@
 -- returns  { total, promoted, number of the last entry returned, free slots,
 --            inside, joined, epoch, 1 if the caller must ask for ranks anew,
 --            1 if there are more entries, entries: idx of one who is gone, or
---            minus idx of one who is back, oldest first }
+--            minus idx of one who is back, oldest first; state: open, closed or
+--            sold_out; direct, left, expired }
 --          While there are more, the caller collects them all before it
 --          computes a rank.
--- cost     O(entries); does not depend on how many wait
+-- cost     O(entries); does not depend on how many wait; writes nothing
 
 -- @include event
+-- @include settings
 
 local known, limit = tonumber(ARGV[2]), tonumber(ARGV[3])
 local last = event.counter('gone')
@@ -38,10 +40,18 @@ if known ~= last then
 end
 
 local reached = resync == 1 and last or known + #entries
+local state = 'open'
+
+if setting.read().closed == 1 then
+    state = 'closed'
+elseif event.sold_out() then
+    state = 'sold_out'
+end
 
 return {
     redis.call('ZCARD', key.waiting), event.counter('promoted'), reached,
     event.free_slots(), redis.call('ZCARD', key.active),
-    event.counter('joined'), redis.call('HGET', key.stats, 'epoch') or '',
-    resync, reached < last and 1 or 0, entries,
+    event.counter('joined'), event.epoch(), resync,
+    reached < last and 1 or 0, entries, state,
+    event.counters('direct', 'left', 'expired'),
 }

@@ -5,7 +5,8 @@
 -- ARGV[2]  random seed for tokens
 -- ARGV[3]  at most so many users in one call
 -- returns  { promoted, expired, still in line, free slots, inside, 1 if there
---            is more to do at once }
+--            is more to do at once; the counters of the event: joined,
+--            promoted, direct, left, expired }
 -- cost     O(k log n) for k users of n
 
 -- @include time
@@ -18,15 +19,16 @@
 local seed, limit = ARGV[2], tonumber(ARGV[3])
 local now = now_ms()
 local values = setting.read()
-
-setting.apply_capacity(values.capacity)
-
+local known = setting.apply_capacity(values.capacity)
 local expired = lease.reap(now, limit)
 local promoted, looked_at = promote(values, now, seed, limit)
 local total = redis.call('ZCARD', key.waiting)
 local inside = redis.call('ZCARD', key.active)
 
-event.publish_slots()
+-- any word may stand in the list of tasks: one that is no event stays none
+if known or expired + total + inside > 0 then
+    event.publish_slots()
+end
 
 if total == 0 and inside == 0 then
     -- a quiet event keeps its counters and settings, and nothing else
@@ -37,4 +39,5 @@ end
 return {
     promoted, expired, total, event.free_slots(), inside,
     (looked_at == limit or expired == limit) and 1 or 0,
+    event.counters('joined', 'promoted', 'direct', 'left', 'expired'),
 }

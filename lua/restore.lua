@@ -1,5 +1,6 @@
 -- restore.lua: puts a connected user back with the old idx after Redis has lost
--- data.  Who is known, in line or in, stays there and is held by the caller.
+-- data.  Who is known, in line or in, stays there and is held by the caller,
+-- unless another instance that is alive does so.
 --
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  the user
@@ -9,7 +10,8 @@
 -- ARGV[6]  nginx.conf's settings as "name=value ..."
 -- ARGV[7]  the epoch in which the caller knew the user
 -- ARGV[8]  random seed
--- returns  as join.lua
+-- returns  as join.lua, but never unknown: a place is kept without a capacity;
+--          and replaced if the user has a newer connection elsewhere
 -- cost     O(log n) of those in line
 
 -- @include time
@@ -21,46 +23,57 @@
 
 local user, instance, seed = ARGV[2], ARGV[3], ARGV[8]
 local idx = tonumber(ARGV[4])
-local changed = setting.write(ARGV[6])
-
-setting.apply_capacity(setting.read().capacity)
+local now, serial = now_ms()
+local _, changed = setting.take(ARGV[6], '')
+local call = { seed = seed, changed = changed, serial = serial }
 
 -- the first to see the loss ends the epoch, by which all others see it
 if event.epoch(seed) == ARGV[7] then
-    redis.call('HSET', key.stats, 'epoch', seed)
+    event.set_stat('epoch', seed)
 end
 
 line.raise_idx(math.max(idx, tonumber(ARGV[5])))
 
-local l = lease.find(user, now_ms(), seed)
+-- The caller has missed that the user has gone elsewhere: whoever joined there
+-- is the newer of the two.
+local function held_by_another(holder)
+    local heartbeat = redis.call('ZSCORE', key.instances, holder)
+
+    return holder ~= instance and (tonumber(heartbeat or '') or 0) > 0
+end
+
+local l, lapsed = lease.find(user, now, seed)
 
 if l then
-    local previous = l.instance
+    if held_by_another(l.instance) then
+        return answer(call, 'replaced', { lease = l })
+    end
 
-    l.instance = instance
-    lease.write(user, l)
+    local previous = lease.hold(user, l, instance, serial)
 
-    return answer(seed, l.state, changed, nil, nil, l, previous)
+    return answer(call, l.state, { lease = l, previous = previous })
 end
 
 local known = line.idx(user)
 
 if known then
-    local previous = line.instance(user)
+    if held_by_another(line.instance(user)) then
+        return answer(call, 'replaced', { idx = known })
+    end
 
-    line.write(user, known, instance)
+    local previous = line.hold(user, known, instance, serial)
 
-    return answer(seed, 'waiting', changed, known, line.rank(user), nil,
-                  previous)
+    return answer(call, 'waiting', { idx = known, rank = line.rank(user),
+                                     previous = previous })
 end
 
 -- a lease that has lapsed is over
-if lease.take_back(user) then
-    event.count('expired', 1)
+if lapsed then
+    lease.lapse(user)
 end
 
 line.note(idx, 'back')
 line.put(user, idx, instance)
 event.count('restored', 1)
 
-return answer(seed, 'waiting', changed, idx, line.rank(user))
+return answer(call, 'waiting', { idx = idx, rank = line.rank(user) })

@@ -7,15 +7,59 @@ local key = {
     slots = KEYS[5], entry = KEYS[6], token = KEYS[7], active = KEYS[8],
     lease = KEYS[9], seen = KEYS[10], gone = KEYS[11], stats = KEYS[12],
     conf = KEYS[13], override = KEYS[14], events = KEYS[15],
-    seats = KEYS[16],
+    seats = KEYS[16], instances = KEYS[17],
 }
 
-function event.count(name, n)
-    return redis.call('HINCRBY', key.stats, name, n)
+-- What most scripts need of WAITING_STATS: asked for once in a call, and kept
+-- as it changes.
+local stats
+
+function event.stat(name)
+    if not stats then
+        local values = redis.call('HMGET', key.stats, 'capacity', 'sold',
+                                  'joined', 'promoted', 'gone', 'epoch')
+
+        stats = {
+            capacity = values[1], sold = values[2], joined = values[3],
+            promoted = values[4], gone = values[5], epoch = values[6],
+        }
+    end
+
+    return stats[name]
 end
 
+function event.set_stat(name, value)
+    redis.call('HSET', key.stats, name, value)
+
+    if stats then
+        stats[name] = value
+    end
+end
+
+function event.count(name, n)
+    local value = redis.call('HINCRBY', key.stats, name, n)
+
+    if stats then
+        stats[name] = value
+    end
+
+    return value
+end
+
+-- The value of the counter of this name, one of those above.
 function event.counter(name)
-    return tonumber(redis.call('HGET', key.stats, name) or 0) or 0
+    return tonumber(event.stat(name) or 0) or 0
+end
+
+-- The values of the counters of these names, any of them, in their order.
+function event.counters(...)
+    local values = redis.call('HMGET', key.stats, ...)
+
+    for i, value in ipairs(values) do
+        values[i] = tonumber(value or 0) or 0
+    end
+
+    return unpack(values)
 end
 
 -- Computed, never added up: whatever happens to the counter of free slots, it
@@ -29,18 +73,50 @@ end
 -- changed it.
 function event.publish_slots()
     redis.call('HSET', key.slots, event.id, event.free_slots())
+    event.slots_changed = false
+end
+
+-- Where nobody counts seats, none is sold out.
+function event.sold_out()
+    local seats = tonumber(redis.call('GET', key.seats) or '')
+
+    return seats ~= nil and seats <= 0
 end
 
 -- A name for the data as they are: it changes when Redis has lost some, so that
--- every worker looks after its own clients.
+-- every worker looks after its own clients.  Empty if there is none and no seed
+-- to make one of.
 function event.epoch(seed)
-    redis.call('HSETNX', key.stats, 'epoch', seed)
-    return redis.call('HGET', key.stats, 'epoch')
+    local epoch = event.stat('epoch')
+
+    if not epoch and seed then
+        event.set_stat('epoch', seed)
+        epoch = seed
+    end
+
+    return epoch or ''
 end
 
--- The worker that holds the user's stream is told; the router finds it.
-function event.announce(kind, user, instance, l)
+-- The worker that holds the user's stream is told, if there is one; the router
+-- finds it.  The idx says which place or lease is meant: by the time that the
+-- message is read the user may have a new one.
+function event.announce(kind, user, instance, idx, l, serial)
+    if instance == '' then
+        return
+    end
+
     redis.call('XADD', key.entry, '*', 'type', kind, 'userId', user,
                'eventId', event.id, 'instanceId', instance,
-               'token', l and l.token or '', 'expiresAt', l and l.ends or 0)
+               'idx', string.format('%.0f', idx),
+               'token', l and l.token or '',
+               'expiresAt', string.format('%.0f', l and l.ends or 0),
+               'serial', string.format('%.0f', serial or 0))
+end
+
+-- The user has come back to another instance: the one that held the connection
+-- before ends it, unless it has itself a newer one by then.
+function event.replace(user, previous, instance, idx, l, serial)
+    if previous ~= instance then
+        event.announce('replaced', user, previous, idx, l, serial)
+    end
 end

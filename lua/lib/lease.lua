@@ -7,26 +7,36 @@ function lease.new_token(user, idx, seed)
                          .. string.format('%.0f', idx))
 end
 
--- nil if the user has none; one that has lapsed but was not yet taken back is
--- none too
+-- What is stored of a lease, as far as it can be read: the token is gone when
+-- its time is over.
+function lease.read(user)
+    local record = redis.call('HGET', key.lease, user) or ''
+
+    return {
+        idx = tonumber(record:match('"idx":(%d+)') or '') or 0,
+        token = redis.call('GET', key.token .. user) or nil,
+        instance = record:match('"instanceId":"([^"]*)"') or '',
+        state = record:match('"state":"entered"') and 'entered' or 'ready',
+        since = tonumber(record:match('"since":(%d+)') or ''),
+    }
+end
+
+-- Nil if the user has none; one that has lapsed but was not yet taken back is
+-- none too, but said by a second value of true.
 function lease.find(user, now, seed)
     local ends = tonumber(redis.call('ZSCORE', key.active, user) or '')
 
     if not ends or ends <= now then
-        return nil
+        return nil, ends ~= nil
     end
 
-    local record = redis.call('HGET', key.lease, user) or ''
-    local idx = tonumber(record:match('"idx":(%d+)') or '') or 0
+    local l = lease.read(user)
 
-    return {
-        ends = ends, idx = idx,
-        token = redis.call('GET', key.token .. user)
-                or lease.new_token(user, idx, seed),
-        instance = record:match('"instanceId":"([^"]*)"') or '',
-        state = record:match('"state":"entered"') and 'entered' or 'ready',
-        since = tonumber(record:match('"since":(%d+)') or '') or now,
-    }
+    l.ends = ends
+    l.token = l.token or lease.new_token(user, l.idx, seed)
+    l.since = l.since or now
+
+    return l
 end
 
 function lease.write(user, l)
@@ -50,8 +60,21 @@ function lease.give(user, idx, instance, state, now, ms, seed)
     }
 
     lease.write(user, l)
+    event.slots_changed = true
 
     return l
+end
+
+-- The instance holds the user's connection from now on, and the one that did
+-- before is told.  Which one that was.
+function lease.hold(user, l, instance, serial)
+    local previous = l.instance
+
+    l.instance = instance
+    lease.write(user, l)
+    event.replace(user, previous, instance, l.idx, l, serial)
+
+    return previous
 end
 
 -- Ends a lease.  The one thing that decides is this ZREM; true if there was
@@ -63,8 +86,19 @@ function lease.take_back(user)
 
     redis.call('HDEL', key.lease, user)
     redis.call('DEL', key.token .. user)
+    event.slots_changed = true
 
     return true
+end
+
+-- Takes back a lease that has lapsed, and tells the one who held it.
+function lease.lapse(user)
+    local l = lease.read(user)
+
+    if lease.take_back(user) then
+        event.count('expired', 1)
+        event.announce('expired', user, l.instance, l.idx, l)
+    end
 end
 
 -- Takes back what has lapsed, at most so many; how many there were.
@@ -73,12 +107,7 @@ function lease.reap(now, limit)
                               'LIMIT', 0, limit)
 
     for _, user in ipairs(lapsed) do
-        local record = redis.call('HGET', key.lease, user) or ''
-
-        lease.take_back(user)
-        event.count('expired', 1)
-        event.announce('expired', user,
-                       record:match('"instanceId":"([^"]*)"') or '')
+        lease.lapse(user)
     end
 
     return #lapsed

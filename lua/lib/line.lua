@@ -34,26 +34,45 @@ function line.write(user, idx, instance)
     redis.call('SADD', key.events, event.id)
 end
 
+-- The instance holds the user's connection from now on, and the one that did
+-- before is told.  Which one that was.
+function line.hold(user, idx, instance, serial)
+    local previous = line.instance(user)
+
+    line.write(user, idx, instance)
+    redis.call('ZREM', key.seen, user)
+    event.replace(user, previous, instance, idx, nil, serial)
+
+    return previous
+end
+
 function line.put(user, idx, instance)
     redis.call('ZADD', key.waiting, idx, line.member(user))
     line.write(user, idx, instance)
 end
 
--- the idx of a newcomer: behind everybody, whatever became of the counter
-function line.next_idx()
-    local idx = redis.call('HINCRBY', key.idx, event.id, 1)
-    local last = redis.call('ZREVRANGE', key.waiting, 0, 0, 'WITHSCORES')
+-- The idx of a newcomer: behind everybody, whatever became of the counter.
+-- After a loss of data nobody knows all that was given: those who come then
+-- stand far behind all that the caller knew, so that there is room for everybody
+-- who comes back.
+function line.next_idx(known)
+    local given = redis.call('HINCRBY', key.idx, event.id, 1)
+    local idx = given > known and given or known + 1000001
 
-    if last[2] and idx <= tonumber(last[2]) then
+    if redis.call('ZCOUNT', key.waiting, idx, '+inf') > 0 then
+        local last = redis.call('ZREVRANGE', key.waiting, 0, 0, 'WITHSCORES')
+
         idx = tonumber(last[2]) + 1
+    end
+
+    if idx ~= given then
         redis.call('HSET', key.idx, event.id, idx)
     end
 
     return idx
 end
 
--- After a loss of data nobody knows all that was given: those who come now
--- stand far behind, so that there is room for everybody who comes back.
+-- the same for a caller who brings an idx
 function line.raise_idx(known)
     local idx = tonumber(redis.call('HGET', key.idx, event.id) or 0) or 0
 

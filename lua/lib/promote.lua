@@ -23,7 +23,7 @@ local function promote(values, now, seed, limit)
             local l = lease.give(user, idx, instance, 'ready', now,
                                  values.claim, seed)
 
-            event.announce('promoted', user, instance, l)
+            event.announce('promoted', user, instance, idx, l)
             promoted = promoted + 1
         else
             -- put there by hand: only this one is left out

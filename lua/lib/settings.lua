@@ -2,9 +2,8 @@
 -- nginx.conf said, and for the capacity that over what the event service said.
 -- Only whole numbers count; a word that is none is as if it was not said.
 local setting = {
-    names = { 'capacity', 'ttl', 'claim', 'max_waiting', 'paused', 'closed' },
     defaults = { ttl = 300000, claim = 60000, max_waiting = 0, paused = 0,
-                 closed = 0 },
+                 closed = 0, grace = 30000, release = 0 },
 }
 
 function setting.whole(text)
@@ -13,35 +12,59 @@ function setting.whole(text)
     end
 end
 
-function setting.read()
-    local said = redis.call('HMGET', key.override, unpack(setting.names))
-    local configured = redis.call('HMGET', key.conf, unpack(setting.names))
-    local values = {}
+-- What has been written of nginx.conf, as it came, and of the event service;
+-- nil for what has not.
+function setting.stored()
+    local conf = redis.call('HMGET', key.conf, 'text', 'service_capacity')
 
-    for i, name in ipairs(setting.names) do
-        values[name] = setting.whole(said[i]) or setting.whole(configured[i])
-                       or setting.defaults[name]
-    end
-
-    if not values.capacity then
-        values.capacity = setting.whole(redis.call('HGET', key.conf,
-                                                   'service_capacity'))
-    end
-
-    return values
+    return conf[1] or nil, conf[2] or nil
 end
 
--- nginx.conf's settings come with each join, as "name=value ..."; they are
--- written only when they differ from the last ones.  True if they did, and
--- there were any before.
-function setting.write(text)
-    local known = redis.call('HGET', key.conf, 'text')
-
-    if known == text then
-        return false
+-- The values by their names, of these words in place of what is stored if they
+-- are given.  Each is looked up when it is asked for: few are, in one call.
+function setting.read(text, service)
+    if not text then
+        text, service = setting.stored()
     end
 
-    local service = redis.call('HGET', key.conf, 'service_capacity')
+    local said = {}
+    local override = redis.call('HGETALL', key.override)
+
+    for i = 1, #override, 2 do
+        said[override[i]] = override[i + 1]
+    end
+
+    text = ' ' .. (text or '')
+
+    return setmetatable({}, { __index = function(values, name)
+        local value = setting.whole(said[name])
+                      or setting.whole(text:match(' ' .. name .. '=(%S+)'))
+                      or setting.defaults[name]
+
+        if not value and name == 'capacity' then
+            value = setting.whole(service)
+        end
+
+        values[name] = value
+
+        return value
+    end })
+end
+
+-- False while no capacity is known: then nothing is written.
+function setting.apply_capacity(capacity)
+    local known = event.stat('capacity')
+
+    if capacity and tonumber(known or '') ~= capacity then
+        event.set_stat('capacity', capacity)
+        event.slots_changed = true
+    end
+
+    return (capacity or known) and true or false
+end
+
+-- The settings in Redis, where people and programs find them by their names.
+function setting.store(text, service)
     local fields = { 'text', text }
 
     for name, value in text:gmatch('([%w_]+)=(%S+)') do
@@ -49,30 +72,42 @@ function setting.write(text)
         fields[#fields + 1] = value
     end
 
+    if service then
+        fields[#fields + 1] = 'service_capacity'
+        fields[#fields + 1] = service
+    end
+
     -- what is not said any more is gone
     redis.call('DEL', key.conf)
     redis.call('HSET', key.conf, unpack(fields))
-
-    if service then
-        redis.call('HSET', key.conf, 'service_capacity', service)
-    end
-
-    return known ~= false
 end
 
--- The first word of the event service counts, if it is one.
-function setting.write_service_capacity(text)
-    if setting.whole(text) then
-        redis.call('HSETNX', key.conf, 'service_capacity', text)
-    end
-end
+-- With each join come nginx.conf's settings, as "name=value ...", and the word
+-- of the event service where it was asked.  They are written only when they
+-- differ from the last ones, and not before a capacity is known: until then
+-- anybody can name any event, and must not leave anything behind.
+--
+-- The values, or nil while no capacity is known; true if nginx.conf's settings
+-- are not those that were known before.
+function setting.take(text, service)
+    local known, first_word = setting.stored()
+    local changed = known ~= text
+    local word = first_word
 
--- False while no capacity is known.
-function setting.apply_capacity(capacity)
-    if capacity then
-        redis.call('HSET', key.stats, 'capacity', capacity)
-        return true
+    -- the first word of the event service counts, if it is one
+    if not setting.whole(word) and setting.whole(service) then
+        word = service
     end
 
-    return redis.call('HEXISTS', key.stats, 'capacity') == 1
+    local values = setting.read(text, word)
+
+    if not setting.apply_capacity(values.capacity) then
+        return nil, false
+    end
+
+    if changed or word ~= first_word then
+        setting.store(text, word)
+    end
+
+    return values, changed and known ~= nil
 end

@@ -1,5 +1,7 @@
--- Redis' own clock in ms: the one clock that all nodes share.
+-- Redis' own clock, the one clock that all nodes share: in ms, and in us.
 local function now_ms()
     local time = redis.call('TIME')
-    return time[1] * 1000 + math.floor(time[2] / 1000)
+    local us = time[1] * 1000000 + time[2]
+
+    return math.floor(us / 1000), us
 end

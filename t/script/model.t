@@ -1,7 +1,8 @@
 # A sale at random: users join, come back elsewhere, leave, are let in, finish,
 # buy, fall silent; capacity changes; a node dies; Redis forgets.  After every
-# step the line is as it must be, and every position that a worker would compute
-# from positions.lua is the true one.
+# step the line is as it must be, every position that a worker would compute
+# from positions.lua is the true one, and every stream that a worker would have
+# open is the newest of its user.
 #
 # WQ_SEED repeats a run, WQ_STEPS makes it longer.
 
@@ -28,8 +29,20 @@ my $capacity = 5;
 # what a worker knows of its own clients: { idx, rank, promoted, gone }
 my %client;
 
+# the streams that are open, by instance and user: { serial, idx, in }
+my %stream;
+
+# the leases that were given and have not ended, as "user idx"
+my %lease;
+
+# the messages "replaced" that must come, as "instance user idx serial"
+my %expected;
+
+# the streams that ended with their instance, as "instance user"
+my %lost;
+
 # the idx of everybody who was let in, as it was announced
-my ($last_promoted, $order_broken) = (0, 0);
+my ($last_promoted, $last_serial) = (0, 0);
 my %idx_of;
 my %problems;
 my %done;
@@ -42,20 +55,49 @@ sub any { return $_[int rand @_] }
 sub some_user { return 'u' . int rand $users }
 
 
+# the records of the line or of the leases, by user
+
+sub records {
+    my %records = @{redis('HGETALL', "$_[0]:{sale}")};
+    return { map { $_ => { $records{$_} =~ /"(\w+)":"?([^",}]+)/g } }
+                 keys %records };
+}
+
+sub places { return records('WAITING_QUEUE_INDEX_RECORD') }
+
+sub leases { return records('ENTRY_LEASE') }
+
+
 # a client of this step's join: told its place, or its token
 
 sub told {
-    my ($user, $answer) = @_;
+    my ($user, $instance, $answer) = @_;
+
+    $done{$answer->{status}}++;
+    delete $client{$user};
 
     if ($answer->{status} eq 'waiting') {
         $client{$user} = { map { $_ => $answer->{$_} }
                                qw(idx rank promoted gone) };
         $idx_of{$user} = $answer->{idx};
+    } elsif ($answer->{token}) {
+        $lease{"$user $answer->{idx}"} = 1;
     } else {
-        delete $client{$user};
+        return;
     }
 
-    $done{$answer->{status}}++;
+    problem('a serial that is not higher')
+        if $answer->{serial} <= $last_serial;
+    $last_serial = $answer->{serial};
+
+    my $previous = $answer->{previous};
+    $expected{"$previous $user $answer->{idx} $answer->{serial}"} = 1
+        if defined $previous && $previous ne $instance;
+
+    $stream{$instance}{$user} = { serial => $answer->{serial},
+                                  idx => $answer->{idx},
+                                  in => defined $answer->{token} };
+    delete $lost{"$instance $user"};
 }
 
 
@@ -73,9 +115,20 @@ sub sweep {
     my $news = $line->positions($known, 100000);
 
     if ($news->{resync}) {
+        my @users = sort keys %client;
+        my $now = $line->ranks(@users);
+
+        for my $i (0 .. $#users) {
+            @{$client{$users[$i]}}{qw(rank promoted gone)}
+                = ($now->{ranks}[$i], @$now{qw(promoted gone)});
+        }
+
+        problem('ranks of another moment')
+            if grep { $now->{$_} ne $news->{$_} }
+                    qw(total promoted gone joined epoch);
         $done{resync}++;
-        told($_, $line->join($_, any(@instances))) for sort keys %client;
-        return;
+        $news->{entries} = [];
+        $known = $news->{gone};
     }
 
     for my $user (sort keys %client) {
@@ -103,49 +156,165 @@ sub sweep {
 }
 
 
-# the promoted are no clients of the line any more, and come in its order
+# what the workers do with the messages, in the way that they must: a message is
+# for the place, the lease or the connection that it names, and for no other
 
 sub dispatch {
-    for my $message (@{$line->announced}) {
-        my ($type, $user) = @$message;
+    for my $message (@{$line->messages}) {
+        my %m = @$message;
+        my ($user, $instance, $idx) = @m{qw(userId instanceId idx)};
+        my $stream = $stream{$instance}{$user};
 
-        if ($type eq 'promoted') {
-            problem('let in out of order') if $idx_of{$user} < $last_promoted;
-            $last_promoted = $idx_of{$user};
+        $done{$m{type}}++;
+
+        if ($m{type} eq 'promoted') {
+            problem('let in out of order') if $idx < $last_promoted;
+            problem('let in who has no such place')
+                if !$stream || $stream->{in} || $stream->{idx} != $idx
+                   || $idx_of{$user} != $idx;
+            problem('told another token')
+                if $m{token} ne redis('GET', "ENTRY_TOKEN:{sale}:$user")
+                   || $m{expiresAt} != redis('ZSCORE', 'ENTRY_ACTIVE:{sale}',
+                                             $user);
+            $last_promoted = $idx;
+            $stream->{in} = 1;
+            $lease{"$user $idx"} = 1;
+            delete $client{$user};
+
+        } elsif ($m{type} eq 'expired') {
+            problem('the end of a lease that was not')
+                if !delete $lease{"$user $idx"};
+            delete $stream{$instance}{$user}
+                if $stream && $stream->{in} && $stream->{idx} == $idx;
+
+        } elsif ($m{type} eq 'replaced') {
+            problem('replaced by nobody')
+                if !delete $expected{"$instance $user $idx $m{serial}"};
+            problem('replaced what was not there')
+                if !$stream && !delete $lost{"$instance $user"};
+            delete $stream{$instance}{$user}
+                if $stream && $stream->{serial} < $m{serial};
+
+        } else {
+            problem("a message of type $m{type}");
         }
 
-        delete $client{$user};
-        $done{$type}++;
+        problem("$m{type} with a serial of $m{serial}")
+            if $m{type} ne 'replaced' && $m{serial} ne '0';
     }
+
+    problem("not told: $_") for keys %expected;
+}
+
+
+# what the workers know is what is so
+
+sub compare {
+    my ($places, $leases) = (places(), leases());
+    my %open;
+
+    for my $instance (keys %stream) {
+        for my $user (keys %{$stream{$instance}}) {
+            problem('two streams of one user') if $open{$user}++;
+
+            my $stream = $stream{$instance}{$user};
+            my $record = ($stream->{in} ? $leases : $places)->{$user};
+
+            problem('a stream for nothing') if !$record;
+            problem('a stream that is held by another')
+                if $record && $record->{instanceId} ne $instance;
+            problem('a stream with another idx')
+                if $record && $record->{idx} != $stream->{idx};
+        }
+    }
+
+    my $stored = join ', ', sort map { "$_ $leases->{$_}{idx}" }
+                                     keys %$leases;
+    my $known = join ', ', sort keys %lease;
+
+    problem("leases: $stored; known: $known") if $stored ne $known;
 }
 
 
 # everybody in line without a stream leaves, as after the grace time
 
+sub hang_up {
+    my ($user) = @_;
+    delete $stream{$_}{$user} for @instances;
+    delete $client{$user};
+}
+
 sub lose {
     my ($user) = @_;
+    hang_up($user) if $line->leave($user);
+}
 
-    $line->leave($user);
-    delete $client{$user};
+
+sub release {
+    my ($user, $how) = @_;
+    my $lease = leases()->{$user};
+
+    if ($line->release($user, $how)->[0]) {
+        delete $lease{"$user $lease->{idx}"};
+        hang_up($user);
+    }
+}
+
+
+# an instance dies with all its streams, and those who do not come back within
+# the grace time lose their places; their leases, if these end with a stream
+
+sub perish {
+    my ($instance) = @_;
+    my $release = any(0, 1);
+
+    $line->set(release => $release);
+    $lost{"$instance $_"} = 1 for keys %{delete $stream{$instance} || {}};
+
+    my ($s) = @{redis('TIME')};
+    my @nothing = $line->reap($instance, 10, $s * 1000);
+    problem('reaped within the grace time')
+        if $nothing[0] || $nothing[1] || $nothing[2] <= 0;
+
+    my ($places, $leases) = (places(), leases());
+    my @waited = grep { $places->{$_}{instanceId} eq $instance }
+                      keys %$places;
+    my @leases = grep { $release && $leases->{$_}{instanceId} eq $instance }
+                      keys %$leases;
+
+    my @reaped = $line->reap($instance, 10);
+    problem("reaped $reaped[0] and $reaped[1], not " . @waited . ' and '
+            . @leases)
+        if $reaped[0] != @waited || $reaped[1] != @leases;
+
+    delete @client{@waited};
+    delete @lease{map { "$_ $leases->{$_}{idx}" } @leases};
+    $done{reaped} += @waited;
+    $done{released} += @leases;
 }
 
 
 my %actions = (
     join => [ 40, sub {
-        my $user = some_user();
-        told($user, $line->join($user, any(@instances),
-                                rand() < 0.8 ? 'stream' : 'enter'));
+        my ($user, $instance) = (some_user(), any(@instances));
+        told($user, $instance,
+             $line->join($user, $instance, rand() < 0.8 ? 'stream' : 'enter'));
     } ],
     leave => [ 8, sub { lose(some_user()) } ],
-    finish => [ 8, sub { $line->release(some_user()) } ],
+    finish => [ 8, sub { release(some_user()) } ],
     buy => [ 1, sub {
         my $before = $line->stat('sold');
-        $line->release(some_user(), 'sold');
+        release(some_user(), 'sold');
 
         # the operator keeps the room as large as it was
         $line->set(capacity => ++$capacity) if $line->stat('sold') > $before;
     } ],
-    promote => [ 8, sub { $line->promote(any(1, 3, 1000)) } ],
+    promote => [ 8, sub {
+        my $promoted = $line->promote(any(1, 3, 1000));
+        problem('other counters')
+            if grep { $promoted->{"all_$_"} != $line->stat($_) }
+                    qw(joined promoted direct left expired);
+    } ],
     silent => [ 4, sub {
         # a lease comes to its end; the clock is Redis' and cannot be moved
         my $user = any(@{redis('ZRANGE', 'ENTRY_ACTIVE:{sale}', 0, -1)});
@@ -156,46 +325,50 @@ my %actions = (
         $line->set(capacity => $capacity);
     } ],
     sweep => [ 20, sub { sweep() } ],
-    die => [ 1, sub {
-        my $instance = any(@instances);
-        my @mine = grep { (redis('HGET', 'WAITING_QUEUE_INDEX_RECORD:{sale}',
-                                 $_) || '') =~ /"\Q$instance\E"/ }
-                        sort keys %client;
-        my $cursor = 0;
-        do {
-            $cursor = $line->call('reap', $instance, $cursor, 10)->[0];
-        } while ($cursor);
-        delete @client{@mine};
-    } ],
+    trim => [ 8, sub { redis('XTRIM', 'WAITING_GONE:{sale}', 'MAXLEN', 0) } ],
+    die => [ 1, sub { perish(any(@instances)) } ],
     pause => [ 1, sub { $line->set(paused => any(0, 0, 1)) } ],
 );
 
 my @weighted = map { my $name = $_; map { $name } 1 .. $actions{$name}[0] }
                sort keys %actions;
 
-for my $step (1 .. $steps) {
+# a run that did nothing would prove nothing: it goes on until it had some of
+# everything, which chance alone does not promise of so many steps
+my @needed = qw(waiting ready promoted expired replaced sweep resync reaped
+                released);
+my $step = 0;
+
+while ($step++ < $steps
+       || ($step <= 4 * $steps && grep { ($done{$_} || 0) <= 10 } @needed))
+{
     my $name = any(@weighted);
 
     $actions{$name}[1]->();
     dispatch();
 
-    my @wrong = $line->wrong;
-    problem("after $name: $_") for @wrong;
-    last if %problems;
+    compare();
+    problem($_) for $line->wrong;
+
+    if (%problems) {
+        diag("after step $step, $name");
+        last;
+    }
 }
 
-is_deeply(\%problems, {}, "$steps steps");
-
-# a run that did nothing would prove nothing
+is_deeply(\%problems, {}, $step - 1 . ' steps');
 ok(($done{$_} || 0) > 10, "it had $_ (" . ($done{$_} || 0) . ')')
-    for qw(waiting ready promoted expired sweep);
+    for @needed;
 
 
 # Redis loses all: the workers' clients come back in the old order, whichever
 # worker is first
 
 $line->set(paused => 1);
-told("u$_", $line->join("u$_", any(@instances))) for 0 .. $users - 1;
+for my $user (map { "u$_" } 0 .. $users - 1) {
+    my $instance = any(@instances);
+    told($user, $instance, $line->join($user, $instance));
+}
 dispatch();
 my $before = $line->line;
 cmp_ok(scalar @$before, '>', 20, 'before a loss: many wait');
@@ -204,10 +377,20 @@ my $highest = (sort { $b <=> $a } map { $_->{idx} } values %known)[0];
 my $epoch = $line->positions(0)->{epoch};
 
 redis('FLUSHDB');
+%stream = %lease = %lost = ();
 
-for my $user (sort { rand() <=> 0.5 } keys %known) {
-    told($user, $line->restore($user, any(@instances), $known{$user}{idx},
-                               $highest, $epoch));
+# by whoever holds them, and once more by others, as after a second loss of one
+# who was away for the first
+for (1, 2) {
+    for my $user (sort { rand() <=> 0.5 } keys %known) {
+        my $instance = any(@instances);
+        told($user, $instance,
+             $line->restore($user, $instance, $known{$user}{idx}, $highest,
+                            $epoch));
+    }
+
+    dispatch();
+    compare();
 }
 
 is_deeply($line->line, [ grep { $known{$_} } @$before ],
@@ -216,7 +399,7 @@ is_deeply([ $line->wrong ], [], 'after a loss: invariants');
 isnt($line->positions(0)->{epoch}, $epoch, 'after a loss: a new epoch');
 
 sweep();
-is_deeply(\%problems, {}, 'after a loss: positions are true');
+is_deeply(\%problems, {}, 'after a loss: positions and streams are true');
 
 # there is room again
 lose((sort keys %known)[0]);

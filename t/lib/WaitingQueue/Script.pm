@@ -26,10 +26,11 @@ my @keys = map { my $name = $_; sub { $name =~ s/%e/$_[0]/r } } (
     'ENTRY_ACTIVE:{%e}', 'ENTRY_LEASE:{%e}', 'WAITING_SEEN:{%e}',
     'WAITING_GONE:{%e}', 'WAITING_STATS:{%e}', 'WAITING_QUEUE_CONF:{%e}',
     'WAITING_QUEUE_OVERRIDE:{%e}', 'WAITING_EVENTS', 'seat:count:{%e}',
+    'WAITING_INSTANCES',
 );
 
 my @joined = qw(status idx rank total promoted gone joined token expires
-                previous changed epoch);
+                previous changed epoch serial);
 
 
 # redis(command): the answer; an error reply is died of
@@ -83,6 +84,14 @@ sub script {
 }
 
 
+# all that is stored: { key => its value }; two of them can be compared
+
+sub stored {
+    return { map { $_ => unpack 'H*', redis('DUMP', $_) }
+                 @{redis('KEYS', '*')} };
+}
+
+
 # new(event, settings): those of nginx.conf, in ms
 
 sub new {
@@ -120,7 +129,8 @@ sub _seed { return 'seed' . ++$_[0]{seed} }
 sub join {
     my ($self, $user, $instance, $mode, $capacity, $highest) = @_;
 
-    return _named($self->call('join', $user, $instance || 'i1',
+    return _named($self->call('join', $user,
+                              defined $instance ? $instance : 'i1',
                               $mode || 'stream', $self->_seed,
                               $self->{settings},
                               defined $capacity ? $capacity : '',
@@ -154,7 +164,8 @@ sub promote {
     my ($self, $limit) = @_;
 
     my %named;
-    @named{qw(promoted expired total free inside more)}
+    @named{qw(promoted expired total free inside more all_joined all_promoted
+              all_direct all_left all_expired)}
         = @{$self->call('promote_all_waiting_for_event', $self->_seed,
                         $limit || 1000)};
     return \%named;
@@ -177,9 +188,39 @@ sub positions {
 
     my %named;
     @named{qw(total promoted gone free inside joined epoch resync more
-              entries)}
+              entries state direct left expired)}
         = @{$self->call('positions', $known, $limit || 1000)};
     return \%named;
+}
+
+
+sub ranks {
+    my ($self, @users) = @_;
+
+    my %named;
+    @named{qw(total promoted gone joined epoch ranks)}
+        = @{$self->call('ranks', @users)};
+    return \%named;
+}
+
+
+# reap(instance, count, last heartbeat): all calls until it is done.  How many
+# left the line, how many leases were taken back, how long to wait, calls
+
+sub reap {
+    my ($self, $instance, $count, $heartbeat) = @_;
+
+    my ($cursor, $left, $released, $calls) = ('', 0, 0, 0);
+
+    while (1) {
+        my $reaped = $self->call('reap', $instance, $cursor, $count || 100,
+                                 $heartbeat || 0);
+        $cursor = $reaped->[0];
+        $left += $reaped->[1];
+        $released += $reaped->[2];
+        $calls++;
+        return ($left, $released, $reaped->[3], $calls) if $cursor eq '';
+    }
 }
 
 
@@ -206,20 +247,34 @@ sub line {
 }
 
 
-# the messages for the workers, which are taken out: [ type, user, instance ]
+# the messages of the event for the workers, which are taken out: the fields of
+# each, as they are stored
 
-sub announced {
+sub messages {
     my $self = shift;
 
     my @messages;
 
     for my $entry (@{redis('XRANGE', 'ENTRY', '-', '+')}) {
         my %fields = @{$entry->[1]};
-        push @messages, [ @fields{qw(type userId instanceId)} ];
+        next if $fields{eventId} ne $self->{event};
+
+        push @messages, $entry->[1];
         redis('XDEL', 'ENTRY', $entry->[0]);
     }
 
     return \@messages;
+}
+
+
+# the same: [ type, user, instance, idx ] of each
+
+sub announced {
+    my $self = shift;
+
+    return [ map { my %fields = @$_;
+                   [ @fields{qw(type userId instanceId idx)} ] }
+                 @{$self->messages} ];
 }
 
 

@@ -1,6 +1,6 @@
--- dispatch_discard.lua: messages of a dispatch stream have been dealt with.
+-- discard_messages.lua: messages of a stream of messages have been dealt with.
 --
--- KEYS[1]  DISPATCH:{instance}
+-- KEYS[1]  the stream: DISPATCH:{instance} or ENTRY
 -- ARGV[1]  the consumer group
 -- ARGV[2+] ids of messages, at most 100
 -- returns  { how many were acknowledged, how many removed }
