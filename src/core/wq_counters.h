@@ -48,10 +48,84 @@
       "Heartbeats that Redis took.")                                          \
     X(late_heartbeats, "lateHeartbeats", "late_heartbeats",                   \
       "Heartbeats skipped because the one before was still under way.")       \
+    X(streams_opened, "streamsOpened", "streams_opened",                      \
+      "Streams that were answered with a place or a token.")                  \
+    X(streams_closed, "streamsClosed", "streams_closed",                      \
+      "Streams that have ended, by whichever side.")                          \
+    X(streams_replaced, "streamsReplaced", "streams_replaced",                \
+      "Streams ended because the same user connected elsewhere.")             \
+    X(streams_stalled, "streamsStalled", "streams_stalled",                   \
+      "Times that a client did not take what was sent.")                      \
+    X(streams_timed_out, "streamsTimedOut", "streams_timed_out",              \
+      "Streams ended because the client took nothing for send_timeout.")      \
+    X(joins_refused, "joinsRefused", "joins_refused",                         \
+      "Streams refused with 503: Redis or the capacity was not there.")       \
+    X(positions_sent, "positionsSent", "positions_sent",                      \
+      "Positions written to streams.")                                        \
+    X(promotions_told, "promotionsTold", "promotions_told",                   \
+      "Tokens written to streams.")                                           \
+    X(comments_sent, "commentsSent", "comments_sent",                         \
+      "Comments written to keep quiet streams alive.")                        \
+    X(capacity_asked, "capacityAsked", "capacity_requests",                   \
+      "Times that the event service was asked for a capacity.")               \
+    X(capacity_failed, "capacityFailed", "capacity_failures",                 \
+      "Times that it gave none.")                                             \
+    X(leaves, "leaves", "leaves",                                             \
+      "Places given up after the grace time.")                                \
+    X(releases, "releases", "releases",                                       \
+      "Leases given back because nobody was connected.")                      \
+    X(promote_rounds, "promoteRounds", "promote_rounds",                      \
+      "Rounds of promotion this process led.")                                \
+    X(promote_calls, "promoteCalls", "promote_calls",                         \
+      "Calls of the promote script.")                                         \
+    X(promote_us, "promoteUs", "promote_microseconds",                        \
+      "Time from sending the promote script to its answer, summed up.")       \
+    X(promoted, "promoted", "promotions",                                     \
+      "Users let in by this process' calls of the promote script.")           \
+    X(lapsed, "lapsed", "lapses",                                             \
+      "Leases taken back by this process' calls of the promote script.")      \
+    X(broadcasts, "broadcasts", "broadcasts",                                 \
+      "Sweeps over the clients of one event.")                                \
+    X(broadcast_us, "broadcastUs", "broadcast_microseconds",                  \
+      "Time from asking for the positions to the end of the sweep, "          \
+      "summed up.")                                                           \
+    X(late_ticks, "lateTicks", "late_ticks",                                  \
+      "Ticks of an event skipped because the one before was under way.")      \
+    X(resyncs, "resyncs", "resyncs",                                          \
+      "Times that all ranks of an event were asked for anew.")                \
+    X(restored, "restored", "restored",                                       \
+      "Clients put back in line after Redis had lost them.")                  \
+    X(routed, "routed", "routed_messages",                                    \
+      "Messages taken from ENTRY and handed to a worker's stream.")           \
+    X(unroutable, "unroutable", "unroutable_messages",                        \
+      "Messages of ENTRY for a worker that is gone.")                         \
+    X(router_garbage, "routerGarbage", "router_garbage",                      \
+      "Messages of ENTRY that nobody could make sense of.")                   \
+    X(claimed, "claimed", "claimed_messages",                                 \
+      "Messages of ENTRY taken over from another worker.")                    \
+    X(reaped, "reaped", "reaped",                                             \
+      "Places and leases of dead instances taken back.")                      \
+    X(buried, "buried", "buried_instances",                                   \
+      "Dead instances whose traces were removed.")                            \
     X(dispatched, "dispatched", "dispatch_messages",                          \
       "Messages read from this worker's DISPATCH stream.")                    \
     X(dispatch_garbage, "dispatchGarbage", "dispatch_garbage",                \
       "Messages of the DISPATCH stream that nobody could make sense of.")
+
+
+/* what is so now, and ends with the process */
+
+#define WQ_PROCESS_GAUGES(X)                                                  \
+    X(streams, "streams", "streams",                                          \
+      "Streams open.")                                                        \
+    X(absent, "absent", "absent_clients",                                     \
+      "Clients whose stream has ended and whose grace time has not.")         \
+    X(router_lag_ms, "routerLagMs", "router_lag_milliseconds",                \
+      "Age of the last message that the router has read.")                    \
+    X(dispatcher_lag_ms, "dispatcherLagMs", "dispatcher_lag_milliseconds",    \
+      "Age of the last message that the dispatcher has read.")                \
+    X(broadcast_last_us, "broadcastLastUs", "broadcast_last_microseconds",    \
+      "How long the last sweep took, with its question to Redis.")
 
 
 typedef uint64_t  wq_counter_t;
@@ -72,6 +146,13 @@ typedef struct {
     WQ_PROCESS_COUNTERS(WQ_X)
 #undef WQ_X
 } wq_process_counters_t;
+
+
+typedef struct {
+#define WQ_X(field, json, prometheus, help)  wq_counter_t  field;
+    WQ_PROCESS_GAUGES(WQ_X)
+#undef WQ_X
+} wq_process_gauges_t;
 
 
 #define wq_counter_read(counter)                                              \

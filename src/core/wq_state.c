@@ -38,7 +38,8 @@ static const wq_str_t  wq_state_heads[] = {
 #undef WQ_X
 
 
-#define WQ_X(constant, name)  wq_string("event: " name "\ndata: "),
+#define WQ_X(constant, name, before)                                          \
+    wq_string(before "event: " name "\ndata: "),
 static const wq_str_t  wq_sse_heads[] = {
     WQ_SSE_EVENTS(WQ_X)
 };

@@ -29,19 +29,25 @@ typedef enum {
 } wq_status_e;
 
 
-/* X(constant, name of the event) */
+/*
+ * X(constant, name of the event, what stands before it).  After some a stream
+ * is over, and so is the matter: they have an id, with which an EventSource
+ * that connects again by itself can be told not to.
+ */
+
+#define WQ_SSE_OVER  "over"
 
 #define WQ_SSE_EVENTS(X)                                                      \
-    X(POSITION,  "position")                                                  \
-    X(PROMOTED,  "promoted")                                                  \
-    X(EXPIRED,   "expired")                                                   \
-    X(SOLD_OUT,  "sold_out")                                                  \
-    X(CLOSED,    "closed")                                                    \
-    X(REPLACED,  "replaced")                                                  \
-    X(RECONNECT, "reconnect")
+    X(POSITION,  "position",  "")                                             \
+    X(PROMOTED,  "promoted",  "")                                             \
+    X(EXPIRED,   "expired",   "id: " WQ_SSE_OVER "\n")                        \
+    X(SOLD_OUT,  "sold_out",  "id: " WQ_SSE_OVER "\n")                        \
+    X(CLOSED,    "closed",    "id: " WQ_SSE_OVER "\n")                        \
+    X(REPLACED,  "replaced",  "id: " WQ_SSE_OVER "\n")                        \
+    X(RECONNECT, "reconnect", "")
 
 typedef enum {
-#define WQ_X(constant, name)  WQ_SSE_##constant,
+#define WQ_X(constant, name, before)  WQ_SSE_##constant,
     WQ_SSE_EVENTS(WQ_X)
 #undef WQ_X
     WQ_SSE_MAX
@@ -94,9 +100,9 @@ u_char *wq_state_json(u_char *p, const wq_state_t *state, unsigned brief);
 
 
 /*
- * One event: "event: NAME\ndata: JSON\n\n", and one line "retry: MS\n" before
- * it if retry_ms is not 0.  Writes at most WQ_SSE_SIZE bytes, none for an event
- * that does not exist.
+ * One event: "event: NAME\ndata: JSON\n\n".  Before it stands "retry: MS\n" if
+ * retry_ms is not 0, then "id: over\n" if nothing follows it.  Writes at most
+ * WQ_SSE_SIZE bytes, none for an event that does not exist.
  */
 
 #define WQ_SSE_SIZE  (WQ_STATE_SIZE + 64)

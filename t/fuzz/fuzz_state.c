@@ -28,11 +28,21 @@ static const char *const  words[] = {
 #undef WQ_X
 
 
-#define WQ_X(constant, name)  name,
+#define WQ_X(constant, name, before)  name,
 static const char *const  names[] = {
     WQ_SSE_EVENTS(WQ_X)
 };
 #undef WQ_X
+
+
+/* after these nothing follows */
+
+static int
+is_last(unsigned event)
+{
+    return event == WQ_SSE_EXPIRED || event == WQ_SSE_SOLD_OUT
+           || event == WQ_SSE_CLOSED || event == WQ_SSE_REPLACED;
+}
 
 
 static void
@@ -276,7 +286,9 @@ check_sse(const wq_state_t *state, unsigned brief, unsigned event,
         }
 
         n += (size_t) snprintf(want + n, sizeof(want) - n,
-                               "event: %s\ndata: ", names[event]);
+                               "%sevent: %s\ndata: ",
+                               is_last(event) ? "id: over\n" : "",
+                               names[event]);
         memcpy(want + n, json, m);
         n += m;
         memcpy(want + n, "\n\n", 2);

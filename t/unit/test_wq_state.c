@@ -23,6 +23,12 @@ static const char *const  names[] = {
     "reconnect"
 };
 
+/* what stands before them: nothing follows those with an id */
+
+static const char *const  lines[] = {
+    "", "", "id: over\n", "id: over\n", "id: over\n", "id: over\n", ""
+};
+
 static const char *const  fields[] = {
     "status", "eventId", "userId", "rank", "waitingPosition", "aheadCount",
     "total", "etaSeconds", "token", "expiresAt"
@@ -378,7 +384,8 @@ test_words(void)
     size_t  i, j, len;
 
     unit_ok(unit_nitems(words) == WQ_STATUS_MAX, "every status is here");
-    unit_ok(unit_nitems(names) == WQ_SSE_MAX, "every event is here");
+    unit_ok(unit_nitems(names) == WQ_SSE_MAX
+            && unit_nitems(lines) == WQ_SSE_MAX, "every event is here");
 
     for (i = 0; i < unit_nitems(words); i++) {
         len = strlen(words[i]);
@@ -848,6 +855,16 @@ test_events(void)
                    "\n") == 0,
             "the line of retry comes first");
 
+    unit_ok(strcmp(written(EVENT, WQ_SSE_REPLACED, 4321, &state, 1),
+                   "retry: 4321\n"
+                   "id: over\n"
+                   "event: replaced\n"
+                   "data: {\"status\":\"waiting\",\"rank\":16,"
+                   "\"waitingPosition\":17,\"aheadCount\":16,\"total\":420,"
+                   "\"etaSeconds\":10}\n"
+                   "\n") == 0,
+            "then the id of an event that nothing follows");
+
     unit_ok(strcmp(written(CHUNK, WQ_SSE_POSITION, 0, &state, 1),
                    "77\r\n"
                    "event: position\n"
@@ -859,12 +876,18 @@ test_events(void)
 
     for (i = 0; i < unit_nitems(names); i++) {
         for (brief = 0; brief < 2; brief++) {
-            snprintf(want, sizeof(want), "event: %s\ndata: %s\n\n", names[i],
-                     json(&state, brief));
+            snprintf(plain, sizeof(plain), "%sevent: %s\ndata: %s\n\n",
+                     lines[i], names[i], json(&state, brief));
 
             unit_ok(strcmp(written(EVENT, (wq_sse_event_e) i, 0, &state,
-                                   brief), want) == 0,
+                                   brief), plain) == 0,
                     "%s%s", names[i], brief ? ", short" : "");
+
+            snprintf(want, sizeof(want), "retry: 3000\n%s", plain);
+
+            unit_ok(strcmp(written(EVENT, (wq_sse_event_e) i, 3000, &state,
+                                   brief), want) == 0,
+                    "%s%s, with retry", names[i], brief ? ", short" : "");
         }
     }
 
