@@ -1,5 +1,5 @@
 
-/* redis: every call the queue makes, one function each */
+/* redis: what the queue calls that concerns no single event */
 
 
 #include <ngx_config.h>
@@ -8,28 +8,9 @@
 #include "ngx_http_wq_commands.h"
 #include "ngx_http_wq_script.h"
 
-#include "wq_id.h"
 
-
-/* prefix, longest name, braces, event and user */
-#define NGX_HTTP_WQ_KEY_MAX         (64 + 64 + 2 * WQ_ID_MAX)
-
-#define NGX_HTTP_WQ_DISPATCH_GROUP  "waiting_queue"
-
-
-static ngx_str_t ngx_http_wq_key(u_char *buf, const wq_keyspace_t *keyspace,
-    wq_key_e key, const ngx_str_t *event, const ngx_str_t *user);
-static ngx_int_t ngx_http_wq_send_command(ngx_http_wq_link_t *link,
-    const ngx_str_t *argv, ngx_uint_t argc, ngx_msec_t block_ms,
-    const ngx_http_wq_reply_to_t *to);
-static ngx_int_t ngx_http_wq_send_script(ngx_http_wq_link_t *link,
-    ngx_http_wq_script_e script, const ngx_str_t *argv, ngx_uint_t nkeys,
-    ngx_uint_t argc, const ngx_http_wq_reply_to_t *to);
 static ngx_int_t ngx_http_wq_send_call(ngx_http_wq_link_t *link,
     ngx_http_wq_call_t *call, const ngx_http_wq_reply_to_t *to);
-static ngx_int_t ngx_http_wq_decode(ngx_http_wq_link_t *link,
-    ngx_http_wq_result_t *result, const char *what, const wq_field_t *fields,
-    size_t n, void *reply);
 
 
 static const wq_field_t  ngx_http_wq_heartbeat_fields[] = {
@@ -38,8 +19,35 @@ static const wq_field_t  ngx_http_wq_heartbeat_fields[] = {
       offsetof(ngx_http_wq_heartbeat_reply_t, now) },
 
     { "instances", WQ_FIELD_INTEGER, 0, 1, INT64_MAX,
-      offsetof(ngx_http_wq_heartbeat_reply_t, instances) }
+      offsetof(ngx_http_wq_heartbeat_reply_t, instances) },
+
+    { "unknown", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_heartbeat_reply_t, unknown) }
 };
+
+
+static const wq_field_t  ngx_http_wq_bury_fields[] = {
+
+    { "buried", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_bury_reply_t, buried) }
+};
+
+
+static const wq_field_t  ngx_http_wq_tasks_fields[] = {
+
+    { "leads", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_tasks_reply_t, leads) },
+
+    { "tasks", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_tasks_reply_t, tasks) },
+
+    { "dead", WQ_FIELD_ARRAY, 0, 0, 2 * NGX_HTTP_WQ_DEAD_MAX,
+      offsetof(ngx_http_wq_tasks_reply_t, dead) }
+};
+
+
+static const wq_field_t  ngx_http_wq_dead_field =
+    { "heartbeat", WQ_FIELD_INTEGER, 0, 0, INT64_MAX, 0 };
 
 
 ngx_int_t
@@ -47,24 +55,16 @@ ngx_http_wq_call_heartbeat(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance,
     const ngx_http_wq_reply_to_t *to)
 {
-    u_char              buf[NGX_HTTP_WQ_KEY_MAX];
-    ngx_str_t           argv[2];
-    ngx_http_wq_call_t  call;
+    u_char     buf[NGX_HTTP_WQ_KEY_MAX];
+    ngx_str_t  argv[2];
 
     argv[0] = ngx_http_wq_key(buf, keyspace, WQ_KEY_INSTANCES, NULL, NULL);
     argv[1] = *instance;
 
-    ngx_memzero(&call, sizeof(ngx_http_wq_call_t));
-
-    call.script = NGX_HTTP_WQ_SCRIPT_heartbeat;
-    call.nkeys = 1;
-    call.argv = argv;
-    call.argc = 2;
-
     /* a worker that has too much to do must not be taken for dead */
-    call.vital = 1;
 
-    return ngx_http_wq_send_call(link, &call, to);
+    return ngx_http_wq_send_vital_script(link, NGX_HTTP_WQ_SCRIPT_heartbeat,
+                                         argv, 1, 2, to);
 }
 
 
@@ -72,143 +72,174 @@ ngx_int_t
 ngx_http_wq_decode_heartbeat(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_heartbeat_reply_t *reply)
 {
-    return ngx_http_wq_decode(link, result, "heartbeat",
-                              ngx_http_wq_heartbeat_fields,
-                              sizeof(ngx_http_wq_heartbeat_fields)
-                              / sizeof(wq_field_t), reply);
-}
-
-
-/* two commands: on Redis Cluster the two keys live in different slots */
-
-ngx_int_t
-ngx_http_wq_call_retire(ngx_http_wq_link_t *link,
-    const wq_keyspace_t *keyspace, const ngx_str_t *instance)
-{
-    u_char              buf[NGX_HTTP_WQ_KEY_MAX];
-    ngx_int_t           rc;
-    ngx_str_t           argv[3];
-    ngx_http_wq_call_t  call;
-
-    ngx_str_set(&argv[0], "ZREM");
-    argv[1] = ngx_http_wq_key(buf, keyspace, WQ_KEY_INSTANCES, NULL, NULL);
-    argv[2] = *instance;
-
-    ngx_memzero(&call, sizeof(ngx_http_wq_call_t));
-
-    call.script = NGX_HTTP_WQ_NO_SCRIPT;
-    call.argv = argv;
-    call.argc = 3;
-
-    /* there is no later for it */
-    call.vital = 1;
-
-    rc = ngx_http_wq_send_call(link, &call, NULL);
-    if (rc != NGX_OK) {
-        return rc;
-    }
-
-    ngx_str_set(&argv[0], "DEL");
-    argv[1] = ngx_http_wq_key(buf, keyspace, WQ_KEY_DISPATCH, NULL, instance);
-
-    call.argc = 2;
-
-    return ngx_http_wq_send_call(link, &call, NULL);
+    return ngx_http_wq_decode_reply(link, result, "heartbeat",
+                                    ngx_http_wq_heartbeat_fields,
+                                    sizeof(ngx_http_wq_heartbeat_fields)
+                                    / sizeof(wq_field_t), reply);
 }
 
 
 ngx_int_t
-ngx_http_wq_call_dispatch_open(ngx_http_wq_link_t *link,
+ngx_http_wq_call_bury_instance(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance,
-    const ngx_http_wq_reply_to_t *to)
+    const int64_t *heartbeat, const ngx_http_wq_reply_to_t *to)
 {
-    u_char     buf[NGX_HTTP_WQ_KEY_MAX];
+    u_char     instances[NGX_HTTP_WQ_KEY_MAX], dispatch[NGX_HTTP_WQ_KEY_MAX];
+    u_char     entry[NGX_HTTP_WQ_KEY_MAX], last[NGX_INT64_LEN];
     ngx_str_t  argv[6];
 
-    ngx_str_set(&argv[0], "XGROUP");
-    ngx_str_set(&argv[1], "CREATE");
-    argv[2] = ngx_http_wq_key(buf, keyspace, WQ_KEY_DISPATCH, NULL, instance);
-    ngx_str_set(&argv[3], NGX_HTTP_WQ_DISPATCH_GROUP);
-    ngx_str_set(&argv[4], "0");
-    ngx_str_set(&argv[5], "MKSTREAM");
-
-    return ngx_http_wq_send_command(link, argv, 6, 0, to);
-}
-
-
-ngx_int_t
-ngx_http_wq_call_dispatch_read(ngx_http_wq_link_t *link,
-    const wq_keyspace_t *keyspace, const ngx_str_t *instance,
-    const ngx_str_t *after, ngx_msec_t block_ms,
-    const ngx_http_wq_reply_to_t *to)
-{
-    u_char     buf[NGX_HTTP_WQ_KEY_MAX];
-    u_char     count[NGX_INT_T_LEN], block[NGX_INT_T_LEN];
-    ngx_str_t  argv[11];
-
-    ngx_str_set(&argv[0], "XREADGROUP");
-    ngx_str_set(&argv[1], "GROUP");
-    ngx_str_set(&argv[2], NGX_HTTP_WQ_DISPATCH_GROUP);
+    argv[0] = ngx_http_wq_key(instances, keyspace, WQ_KEY_INSTANCES, NULL,
+                              NULL);
+    argv[1] = ngx_http_wq_key(dispatch, keyspace, WQ_KEY_DISPATCH, NULL,
+                              instance);
+    argv[2] = ngx_http_wq_key(entry, keyspace, WQ_KEY_ENTRY, NULL, NULL);
     argv[3] = *instance;
-    ngx_str_set(&argv[4], "COUNT");
-    argv[5].data = count;
-    argv[5].len = ngx_sprintf(count, "%d", NGX_HTTP_WQ_DISPATCH_COUNT) - count;
-    ngx_str_set(&argv[6], "BLOCK");
-    argv[7].data = block;
-    argv[7].len = ngx_sprintf(block, "%M", block_ms) - block;
-    ngx_str_set(&argv[8], "STREAMS");
-    argv[9] = ngx_http_wq_key(buf, keyspace, WQ_KEY_DISPATCH, NULL, instance);
-    argv[10] = *after;
+    ngx_str_set(&argv[4], NGX_HTTP_WQ_STREAM_GROUP);
+    argv[5].data = last;
+    argv[5].len = heartbeat ? ngx_sprintf(last, "%L", *heartbeat) - last : 0;
 
-    return ngx_http_wq_send_command(link, argv, 11, block_ms, to);
+    /* for an instance that goes there is no later */
+
+    return ngx_http_wq_send_vital_script(link,
+                                         NGX_HTTP_WQ_SCRIPT_bury_instance,
+                                         argv, 3, 6, to);
 }
 
 
 ngx_int_t
-ngx_http_wq_call_dispatch_discard(ngx_http_wq_link_t *link,
+ngx_http_wq_decode_bury(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_bury_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "bury",
+                                    ngx_http_wq_bury_fields,
+                                    sizeof(ngx_http_wq_bury_fields)
+                                    / sizeof(wq_field_t), reply);
+}
+
+
+ngx_int_t
+ngx_http_wq_call_fill_tasks(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance,
-    const ngx_str_t *ids, ngx_uint_t n, const ngx_http_wq_reply_to_t *to)
+    ngx_msec_t round, ngx_msec_t dead_after, const ngx_http_wq_reply_to_t *to)
 {
-    u_char     buf[NGX_HTTP_WQ_KEY_MAX];
-    ngx_str_t  argv[2 + NGX_HTTP_WQ_DISPATCH_COUNT];
+    u_char      keys[5][NGX_HTTP_WQ_KEY_MAX];
+    u_char      round_text[NGX_INT_T_LEN], dead_text[NGX_INT_T_LEN];
+    ngx_str_t   argv[8];
+    ngx_uint_t  i;
 
-    argv[0] = ngx_http_wq_key(buf, keyspace, WQ_KEY_DISPATCH, NULL, instance);
-    ngx_str_set(&argv[1], NGX_HTTP_WQ_DISPATCH_GROUP);
-    ngx_memcpy(&argv[2], ids, n * sizeof(ngx_str_t));
+    static const wq_key_e  names[] = {
+        WQ_KEY_TASK_LIST,
+        WQ_KEY_EVENTS,
+        WQ_KEY_PROMOTER,
+        WQ_KEY_INSTANCES,
+        WQ_KEY_ROUND
+    };
 
-    return ngx_http_wq_send_script(link, NGX_HTTP_WQ_SCRIPT_dispatch_discard,
-                                   argv, 1, 2 + n, to);
+    for (i = 0; i < 5; i++) {
+        argv[i] = ngx_http_wq_key(keys[i], keyspace, names[i], NULL, NULL);
+    }
+
+    argv[5] = *instance;
+    argv[6].data = round_text;
+    argv[6].len = ngx_sprintf(round_text, "%M", round) - round_text;
+    argv[7].data = dead_text;
+    argv[7].len = ngx_sprintf(dead_text, "%M", dead_after) - dead_text;
+
+    return ngx_http_wq_send_script(link,
+                                   NGX_HTTP_WQ_SCRIPT_fill_promotion_tasks,
+                                   argv, 5, 8, to);
 }
 
 
 ngx_int_t
-ngx_http_wq_decode_stream_message(ngx_http_wq_result_t *result, ngx_uint_t i,
-    ngx_http_wq_stream_message_t *message)
+ngx_http_wq_decode_tasks(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_tasks_reply_t *reply)
 {
-    wq_reply_t  stream, messages, entry;
+    return ngx_http_wq_decode_reply(link, result, "promotion tasks",
+                                    ngx_http_wq_tasks_fields,
+                                    sizeof(ngx_http_wq_tasks_fields)
+                                    / sizeof(wq_field_t), reply);
+}
 
-    /* [[stream, [[id, [name, value, ...]], ...]]] */
 
-    stream = wq_reply_element(result->reply, 0);
-    messages = wq_reply_element(stream, 1);
+ngx_int_t
+ngx_http_wq_decode_dead(const ngx_http_wq_tasks_reply_t *reply, ngx_uint_t i,
+    ngx_str_t *instance, int64_t *heartbeat)
+{
+    wq_str_t  name;
 
-    if (i >= wq_reply_elements(messages)) {
+    if (2 * i + 1 >= wq_reply_elements(reply->dead)) {
         return NGX_DONE;
     }
 
-    entry = wq_reply_element(messages, i);
+    name = wq_reply_string(wq_reply_element(reply->dead, 2 * i));
 
-    message->id = wq_reply_string(wq_reply_element(entry, 0));
-    message->fields = wq_reply_element(entry, 1);
+    instance->len = name.len;
+    instance->data = name.data;
 
-    return message->id.len && message->id.len <= NGX_HTTP_WQ_STREAM_ID_MAX
-           ? NGX_OK : NGX_DECLINED;
+    if (wq_id_check(name.data, name.len) != WQ_OK
+        || wq_reply_decode_value(wq_reply_element(reply->dead, 2 * i + 1),
+                                 &ngx_http_wq_dead_field, heartbeat)
+           != WQ_OK)
+    {
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
 }
 
 
-/* buf has room for NGX_HTTP_WQ_KEY_MAX bytes; the ids were checked */
+ngx_int_t
+ngx_http_wq_call_pop_tasks(ngx_http_wq_link_t *link,
+    const wq_keyspace_t *keyspace, ngx_uint_t n,
+    const ngx_http_wq_reply_to_t *to)
+{
+    u_char     buf[NGX_HTTP_WQ_KEY_MAX], count[NGX_INT_T_LEN];
+    ngx_str_t  argv[3];
 
-static ngx_str_t
+    ngx_str_set(&argv[0], "RPOP");
+    argv[1] = ngx_http_wq_key(buf, keyspace, WQ_KEY_TASK_LIST, NULL, NULL);
+    argv[2].data = count;
+    argv[2].len = ngx_sprintf(count, "%ui", n) - count;
+
+    return ngx_http_wq_send_command(link, argv, 3, 0, to);
+}
+
+
+ngx_int_t
+ngx_http_wq_call_events(ngx_http_wq_link_t *link,
+    const wq_keyspace_t *keyspace, const ngx_http_wq_reply_to_t *to)
+{
+    u_char     buf[NGX_HTTP_WQ_KEY_MAX];
+    ngx_str_t  argv[2];
+
+    ngx_str_set(&argv[0], "SMEMBERS");
+    argv[1] = ngx_http_wq_key(buf, keyspace, WQ_KEY_EVENTS, NULL, NULL);
+
+    return ngx_http_wq_send_command(link, argv, 2, 0, to);
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_event_id(ngx_http_wq_result_t *result, ngx_uint_t i,
+    ngx_str_t *event)
+{
+    wq_str_t  id;
+
+    if (i >= wq_reply_elements(result->reply)) {
+        return NGX_DONE;
+    }
+
+    id = wq_reply_string(wq_reply_element(result->reply, i));
+
+    event->len = id.len;
+    event->data = id.data;
+
+    return wq_id_check(id.data, id.len) == WQ_OK ? NGX_OK : NGX_DECLINED;
+}
+
+
+ngx_str_t
 ngx_http_wq_key(u_char *buf, const wq_keyspace_t *keyspace, wq_key_e key,
     const ngx_str_t *event, const ngx_str_t *user)
 {
@@ -234,7 +265,7 @@ ngx_http_wq_key(u_char *buf, const wq_keyspace_t *keyspace, wq_key_e key,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_wq_send_command(ngx_http_wq_link_t *link, const ngx_str_t *argv,
     ngx_uint_t argc, ngx_msec_t block_ms, const ngx_http_wq_reply_to_t *to)
 {
@@ -251,8 +282,8 @@ ngx_http_wq_send_command(ngx_http_wq_link_t *link, const ngx_str_t *argv,
 }
 
 
-static ngx_int_t
-ngx_http_wq_send_script(ngx_http_wq_link_t *link, ngx_http_wq_script_e script,
+ngx_int_t
+ngx_http_wq_send_script(ngx_http_wq_link_t *link, ngx_uint_t script,
     const ngx_str_t *argv, ngx_uint_t nkeys, ngx_uint_t argc,
     const ngx_http_wq_reply_to_t *to)
 {
@@ -269,7 +300,24 @@ ngx_http_wq_send_script(ngx_http_wq_link_t *link, ngx_http_wq_script_e script,
 }
 
 
-/* to may be NULL: nobody waits for the answer */
+ngx_int_t
+ngx_http_wq_send_vital_script(ngx_http_wq_link_t *link, ngx_uint_t script,
+    const ngx_str_t *argv, ngx_uint_t nkeys, ngx_uint_t argc,
+    const ngx_http_wq_reply_to_t *to)
+{
+    ngx_http_wq_call_t  call;
+
+    ngx_memzero(&call, sizeof(ngx_http_wq_call_t));
+
+    call.script = script;
+    call.nkeys = nkeys;
+    call.argv = argv;
+    call.argc = argc;
+    call.vital = 1;
+
+    return ngx_http_wq_send_call(link, &call, to);
+}
+
 
 static ngx_int_t
 ngx_http_wq_send_call(ngx_http_wq_link_t *link, ngx_http_wq_call_t *call,
@@ -286,13 +334,8 @@ ngx_http_wq_send_call(ngx_http_wq_link_t *link, ngx_http_wq_call_t *call,
 }
 
 
-/*
- * NGX_OK, or NGX_ERROR for an answer that no script of ours gives: it is
- * counted and logged, and to be treated as if there were none.
- */
-
-static ngx_int_t
-ngx_http_wq_decode(ngx_http_wq_link_t *link, ngx_http_wq_result_t *result,
+ngx_int_t
+ngx_http_wq_decode_reply(ngx_http_wq_link_t *link, ngx_http_wq_result_t *result,
     const char *what, const wq_field_t *fields, size_t n, void *reply)
 {
     wq_rc_t      rc;

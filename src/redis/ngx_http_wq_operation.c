@@ -26,7 +26,6 @@ static ngx_int_t ngx_http_wq_operation_resend(
 static void ngx_http_wq_operation_finish(ngx_http_wq_operation_t *operation,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_operation_arm(ngx_http_wq_operation_t *operation);
-static uint64_t ngx_http_wq_operation_clock(void);
 
 static wq_reply_type_e ngx_http_wq_reply_type(const void *node);
 static int64_t ngx_http_wq_reply_integer(const void *node);
@@ -271,7 +270,7 @@ ngx_http_wq_operation_arm(ngx_http_wq_operation_t *operation)
     }
 
     operation->deadline = start + operation->timeout;
-    operation->sent_us = ngx_http_wq_operation_clock();
+    operation->sent_us = ngx_http_wq_clock_us();
 
     ngx_queue_insert_tail(&link->operations, &operation->queue);
 
@@ -327,7 +326,7 @@ ngx_http_wq_operation_reply(redisAsyncContext *ac, void *reply, void *data)
     }
 
     if (!operation->blocking) {
-        us = ngx_http_wq_operation_clock() - operation->sent_us;
+        us = ngx_http_wq_clock_us() - operation->sent_us;
 
         wq_counter_add(link->slot->counters.round_trip_us, us);
         wq_counter_add(link->slot->counters
@@ -345,7 +344,10 @@ ngx_http_wq_operation_reply(redisAsyncContext *ac, void *reply, void *data)
             return;
         }
 
-        wq_counter_add(link->slot->counters.failed, 1);
+        if (result.error != WQ_REDIS_ERROR_BUSYGROUP) {
+            /* that one says that a group is there: no failure of anything */
+            wq_counter_add(link->slot->counters.failed, 1);
+        }
 
         if (!operation->internal) {
             ngx_http_wq_operation_error(operation, &result, rr);
@@ -496,8 +498,8 @@ ngx_http_wq_operation_finish(ngx_http_wq_operation_t *operation,
 }
 
 
-static uint64_t
-ngx_http_wq_operation_clock(void)
+uint64_t
+ngx_http_wq_clock_us(void)
 {
     struct timespec  ts;
 

@@ -120,4 +120,9 @@ void ngx_http_wq_operation_abandon(ngx_http_wq_link_t *link);
 void ngx_http_wq_operation_expire(ngx_http_wq_link_t *link);
 
 
+/* a clock in us, for durations; nginx' own has ms and is as of this turn */
+
+uint64_t ngx_http_wq_clock_us(void);
+
+
 #endif /* NGX_HTTP_WQ_OPERATION_H_INCLUDED_ */

@@ -1,0 +1,383 @@
+
+/* redis: what the scripts of one event answer */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "ngx_http_wq_event_commands.h"
+
+#include "wq_id.h"
+
+
+static ngx_uint_t ngx_http_wq_join_is(const ngx_http_wq_join_reply_t *reply,
+    const char *word);
+
+
+static const wq_field_t  ngx_http_wq_join_fields[] = {
+
+    { "status", WQ_FIELD_STRING, 0, 1, 32,
+      offsetof(ngx_http_wq_join_reply_t, word) },
+
+    { "idx", WQ_FIELD_INTEGER, 1, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, idx) },
+
+    { "rank", WQ_FIELD_INTEGER, 1, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, rank) },
+
+    { "total", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, total) },
+
+    { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, promoted) },
+
+    { "gone", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, gone) },
+
+    { "joined", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, joined) },
+
+    { "token", WQ_FIELD_STRING, 1, 1, WQ_TOKEN_LEN,
+      offsetof(ngx_http_wq_join_reply_t, token) },
+
+    { "lease", WQ_FIELD_INTEGER, 1, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, expires) },
+
+    { "previous instance", WQ_FIELD_STRING, 1, 0, WQ_ID_MAX,
+      offsetof(ngx_http_wq_join_reply_t, previous) },
+
+    { "changed", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_join_reply_t, changed) },
+
+    { "epoch", WQ_FIELD_STRING, 0, 0, NGX_HTTP_WQ_EPOCH_MAX,
+      offsetof(ngx_http_wq_join_reply_t, epoch) },
+
+    { "serial", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, serial) }
+};
+
+
+static const wq_field_t  ngx_http_wq_leave_fields[] = {
+
+    { "left", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_leave_reply_t, left) }
+};
+
+
+static const wq_field_t  ngx_http_wq_release_fields[] = {
+
+    { "released", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_release_reply_t, released) },
+
+    { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_release_reply_t, promoted) }
+};
+
+
+static const wq_field_t  ngx_http_wq_promote_fields[] = {
+
+    { "promoted", WQ_FIELD_INTEGER, 0, 0, NGX_HTTP_WQ_PROMOTE_BATCH,
+      offsetof(ngx_http_wq_promote_reply_t, promoted) },
+
+    { "expired", WQ_FIELD_INTEGER, 0, 0, NGX_HTTP_WQ_PROMOTE_BATCH,
+      offsetof(ngx_http_wq_promote_reply_t, expired) },
+
+    { "total", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, total) },
+
+    { "free slots", WQ_FIELD_INTEGER, 0, INT64_MIN, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, free_slots) },
+
+    { "inside", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, inside) },
+
+    { "more", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_promote_reply_t, more) },
+
+    { "all joined", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, all_joined) },
+
+    { "all promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, all_promoted) },
+
+    { "all direct", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, all_direct) },
+
+    { "all left", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, all_left) },
+
+    { "all expired", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, all_expired) }
+};
+
+
+static const wq_field_t  ngx_http_wq_positions_fields[] = {
+
+    { "total", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, total) },
+
+    { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, promoted) },
+
+    { "reached", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, reached) },
+
+    { "free slots", WQ_FIELD_INTEGER, 0, INT64_MIN, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, free_slots) },
+
+    { "inside", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, inside) },
+
+    { "joined", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, joined) },
+
+    { "epoch", WQ_FIELD_STRING, 0, 0, NGX_HTTP_WQ_EPOCH_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, epoch) },
+
+    { "resync", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_positions_reply_t, resync) },
+
+    { "more", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_positions_reply_t, more) },
+
+    { "entries", WQ_FIELD_ARRAY, 0, 0, NGX_HTTP_WQ_POSITIONS_BATCH,
+      offsetof(ngx_http_wq_positions_reply_t, entries) },
+
+    { "state", WQ_FIELD_STRING, 0, 1, 32,
+      offsetof(ngx_http_wq_positions_reply_t, word) },
+
+    { "direct", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, direct) },
+
+    { "left", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, left) },
+
+    { "expired", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, expired) }
+};
+
+
+static const wq_field_t  ngx_http_wq_entry_field =
+    { "entry", WQ_FIELD_INTEGER, 0, INT64_MIN + 1, INT64_MAX, 0 };
+
+
+static const wq_field_t  ngx_http_wq_ranks_fields[] = {
+
+    { "total", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_ranks_reply_t, total) },
+
+    { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_ranks_reply_t, promoted) },
+
+    { "gone", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_ranks_reply_t, gone) },
+
+    { "joined", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_ranks_reply_t, joined) },
+
+    { "epoch", WQ_FIELD_STRING, 0, 0, NGX_HTTP_WQ_EPOCH_MAX,
+      offsetof(ngx_http_wq_ranks_reply_t, epoch) },
+
+    { "ranks", WQ_FIELD_ARRAY, 0, 0, NGX_HTTP_WQ_RANKS_BATCH,
+      offsetof(ngx_http_wq_ranks_reply_t, ranks) }
+};
+
+
+static const wq_field_t  ngx_http_wq_rank_field =
+    { "rank", WQ_FIELD_INTEGER, 0, -1, INT64_MAX, 0 };
+
+
+static const wq_field_t  ngx_http_wq_reap_fields[] = {
+
+    { "cursor", WQ_FIELD_STRING, 0, 0, NGX_HTTP_WQ_CURSOR_MAX,
+      offsetof(ngx_http_wq_reap_reply_t, cursor) },
+
+    { "left", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_reap_reply_t, left) },
+
+    { "released", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_reap_reply_t, released) },
+
+    { "wait", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_reap_reply_t, wait_ms) }
+};
+
+
+ngx_int_t
+ngx_http_wq_decode_join(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_join_reply_t *reply)
+{
+    ngx_uint_t  in_line;
+
+    if (ngx_http_wq_decode_reply(link, result, "join", ngx_http_wq_join_fields,
+                                 sizeof(ngx_http_wq_join_fields)
+                                 / sizeof(wq_field_t), reply)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    reply->status = wq_status_parse(reply->word.data, reply->word.len);
+
+    /* who waits has a place, who is in has a token */
+
+    in_line = (reply->idx >= 0 && reply->rank >= 0);
+
+    switch (reply->status) {
+
+    case WQ_STATUS_WAITING:
+        if (in_line) {
+            return NGX_OK;
+        }
+        break;
+
+    case WQ_STATUS_READY:
+    case WQ_STATUS_ENTERED:
+        if (reply->token.len == WQ_TOKEN_LEN
+            && wq_id_check(reply->token.data, reply->token.len) == WQ_OK
+            && reply->expires >= 0)
+        {
+            return NGX_OK;
+        }
+        break;
+
+    case WQ_STATUS_SOLD_OUT:
+    case WQ_STATUS_CLOSED:
+    case WQ_STATUS_FULL:
+        return NGX_OK;
+
+    default:
+        if (ngx_http_wq_join_is(reply, "unknown")) {
+            reply->status = NGX_HTTP_WQ_JOIN_UNKNOWN;
+            return NGX_OK;
+        }
+
+        if (ngx_http_wq_join_is(reply, "replaced")) {
+            reply->status = NGX_HTTP_WQ_JOIN_REPLACED;
+            return NGX_OK;
+        }
+        break;
+    }
+
+    ngx_http_wq_trouble_bad_reply(link, "join", "status");
+
+    return NGX_ERROR;
+}
+
+
+static ngx_uint_t
+ngx_http_wq_join_is(const ngx_http_wq_join_reply_t *reply, const char *word)
+{
+    size_t  len;
+
+    len = ngx_strlen(word);
+
+    return reply->word.len == len
+           && ngx_strncmp(reply->word.data, word, len) == 0;
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_leave(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_leave_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "leave",
+                                    ngx_http_wq_leave_fields,
+                                    sizeof(ngx_http_wq_leave_fields)
+                                    / sizeof(wq_field_t), reply);
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_release(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_release_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "release",
+                                    ngx_http_wq_release_fields,
+                                    sizeof(ngx_http_wq_release_fields)
+                                    / sizeof(wq_field_t), reply);
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_promote(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_promote_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "promote",
+                                    ngx_http_wq_promote_fields,
+                                    sizeof(ngx_http_wq_promote_fields)
+                                    / sizeof(wq_field_t), reply);
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_positions(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_positions_reply_t *reply)
+{
+    if (ngx_http_wq_decode_reply(link, result, "positions",
+                                 ngx_http_wq_positions_fields,
+                                 sizeof(ngx_http_wq_positions_fields)
+                                 / sizeof(wq_field_t), reply)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    switch (wq_status_parse(reply->word.data, reply->word.len)) {
+
+    case WQ_STATUS_CLOSED:
+        reply->state = NGX_HTTP_WQ_EVENT_CLOSED;
+        break;
+
+    case WQ_STATUS_SOLD_OUT:
+        reply->state = NGX_HTTP_WQ_EVENT_SOLD_OUT;
+        break;
+
+    default:
+        reply->state = NGX_HTTP_WQ_EVENT_OPEN;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_positions_entry(const ngx_http_wq_positions_reply_t *reply,
+    ngx_uint_t i, int64_t *entry)
+{
+    return wq_reply_decode_value(wq_reply_element(reply->entries, i),
+                                 &ngx_http_wq_entry_field, entry)
+           == WQ_OK ? NGX_OK : NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_ranks(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_ranks_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "ranks",
+                                    ngx_http_wq_ranks_fields,
+                                    sizeof(ngx_http_wq_ranks_fields)
+                                    / sizeof(wq_field_t), reply);
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_rank(const ngx_http_wq_ranks_reply_t *reply, ngx_uint_t i,
+    int64_t *rank)
+{
+    return wq_reply_decode_value(wq_reply_element(reply->ranks, i),
+                                 &ngx_http_wq_rank_field, rank)
+           == WQ_OK ? NGX_OK : NGX_ERROR;
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_reap(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_reap_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "reap",
+                                    ngx_http_wq_reap_fields,
+                                    sizeof(ngx_http_wq_reap_fields)
+                                    / sizeof(wq_field_t), reply);
+}
