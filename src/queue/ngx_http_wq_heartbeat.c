@@ -108,5 +108,16 @@ ngx_http_wq_heartbeat_handler(void *data, ngx_http_wq_result_t *result)
         == NGX_OK)
     {
         wq_counter_add(worker->slot->counters.heartbeats, 1);
+        worker->clock = reply.now - (int64_t) ngx_current_msec;
+
+        if (reply.unknown && worker->heartbeat.known) {
+
+            /* Redis has lost its data, or we were silent for so long that the
+             * others took us for dead: who stands in line must be looked at */
+
+            ngx_http_wq_broadcaster_resync(worker);
+        }
+
+        worker->heartbeat.known = 1;
     }
 }

@@ -9,8 +9,13 @@
 #include "ngx_http_wq_worker.h"
 
 
+/* streams that are ended in one turn of the event loop */
+#define NGX_HTTP_WQ_WORKER_DRAIN_SLICE  512
+
+
 static ngx_int_t ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_worker_name(ngx_http_wq_worker_t *worker);
+static void ngx_http_wq_worker_stop_jobs(ngx_http_wq_worker_t *worker);
 static ngx_connection_t *ngx_http_wq_worker_watch(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_worker_unwatch(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_worker_watch_handler(ngx_event_t *ev);
@@ -19,6 +24,8 @@ static void ngx_http_wq_worker_quit_handler(ngx_event_t *ev);
 static void ngx_http_wq_worker_commands_ready(ngx_http_wq_link_t *link,
     void *data);
 static void ngx_http_wq_worker_reader_ready(ngx_http_wq_link_t *link,
+    void *data);
+static void ngx_http_wq_worker_router_ready(ngx_http_wq_link_t *link,
     void *data);
 
 
@@ -29,7 +36,8 @@ static const ngx_http_wq_link_ready_pt
     ngx_http_wq_worker_ready[NGX_HTTP_WQ_LINKS] =
 {
     ngx_http_wq_worker_commands_ready,
-    ngx_http_wq_worker_reader_ready
+    ngx_http_wq_worker_reader_ready,
+    ngx_http_wq_worker_router_ready
 };
 
 
@@ -76,8 +84,13 @@ ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker)
 
     ngx_http_wq_timer_init(&worker->quit, ngx_http_wq_worker_quit_handler,
                            worker, 0, worker->log);
+    ngx_http_wq_clients_init(worker);
     ngx_http_wq_heartbeat_init(worker);
+    ngx_http_wq_promoter_init(worker);
+    ngx_http_wq_broadcaster_init(worker);
     ngx_http_wq_dispatcher_init(worker);
+    ngx_http_wq_router_init(worker);
+    ngx_http_wq_grace_init(worker);
 
     worker->watcher = ngx_http_wq_worker_watch(worker);
     if (worker->watcher == NULL) {
@@ -94,13 +107,16 @@ ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker)
         options.slot = &worker->slot->links[i];
         options.ready = ngx_http_wq_worker_ready[i];
         options.data = worker;
-        options.blocking = (i == NGX_HTTP_WQ_READER);
+        options.blocking = (i != NGX_HTTP_WQ_COMMANDS);
 
         worker->links[i] = ngx_http_wq_link_create(&options, worker->log);
         if (worker->links[i] == NULL) {
             return NGX_ERROR;
         }
     }
+
+    worker->dispatcher.link = worker->links[NGX_HTTP_WQ_READER];
+    worker->router.link = worker->links[NGX_HTTP_WQ_ROUTER];
 
     for (i = 0; i < NGX_HTTP_WQ_LINKS; i++) {
         ngx_http_wq_link_start(worker->links[i]);
@@ -156,6 +172,7 @@ ngx_http_wq_worker_stop(void)
     }
 
     ngx_http_wq_worker = NULL;
+    worker->draining = 1;
 
     for (i = 0; i < NGX_HTTP_WQ_LINKS; i++) {
         if (worker->links[i]) {
@@ -167,12 +184,27 @@ ngx_http_wq_worker_stop(void)
 
     if (worker->slot) {
         ngx_http_wq_timer_stop(&worker->quit);
-        ngx_http_wq_heartbeat_stop(worker);
-        ngx_http_wq_dispatcher_stop(worker);
+        ngx_http_wq_worker_stop_jobs(worker);
+        ngx_http_wq_reaper_stop(worker);
+        ngx_http_wq_clients_destroy(worker);
+        ngx_http_wq_consumer_destroy(&worker->dispatcher);
+        ngx_http_wq_consumer_destroy(&worker->router);
         ngx_http_wq_zone_release(worker->conf->zone, worker->slot);
     }
 
     ngx_free(worker);
+}
+
+
+static void
+ngx_http_wq_worker_stop_jobs(ngx_http_wq_worker_t *worker)
+{
+    ngx_http_wq_heartbeat_stop(worker);
+    ngx_http_wq_promoter_stop(worker);
+    ngx_http_wq_broadcaster_stop(worker);
+    ngx_http_wq_grace_stop(worker);
+    ngx_http_wq_consumer_stop(&worker->dispatcher);
+    ngx_http_wq_consumer_stop(&worker->router);
 }
 
 
@@ -258,10 +290,11 @@ ngx_http_wq_worker_watch_handler(ngx_event_t *ev)
 
 
 /*
- * A graceful quit: signs off, waits for what is in flight, closes.  The
- * process lives until the last command has been answered or has timed out,
- * because the deadline timer of the commands link is not cancelable; then
- * nothing holds it.
+ * A graceful quit: tells the clients to connect again, some of them a call,
+ * signs off, waits for what is in flight, closes.  The process lives until the
+ * last command has been answered or has timed out, because the deadline timer
+ * of the commands link is not cancelable, and neither is this one; then nothing
+ * holds it.
  */
 
 static void
@@ -272,22 +305,34 @@ ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
 
     worker = ngx_http_wq_timer_data(ev);
 
-    ngx_log_debug0(NGX_LOG_DEBUG_CORE, worker->log, 0,
-                   "waiting_queue: worker quits");
+    if (!worker->draining) {
+        ngx_log_debug0(NGX_LOG_DEBUG_CORE, worker->log, 0,
+                       "waiting_queue: worker quits");
 
-    worker->draining = 1;
-    wq_counter_set(worker->slot->draining, 1);
+        worker->draining = 1;
+        wq_counter_set(worker->slot->draining, 1);
 
-    ngx_http_wq_heartbeat_stop(worker);
-    ngx_http_wq_dispatcher_stop(worker);
+        /* what the clients leave behind is for the reaper to look after */
+        worker->indebted = ngx_http_wq_clients_any(worker);
 
-    ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_READER]);
+        ngx_http_wq_worker_stop_jobs(worker);
+
+        ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_READER]);
+        ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_ROUTER]);
+    }
+
+    if (ngx_http_wq_clients_drain(worker, NGX_HTTP_WQ_WORKER_DRAIN_SLICE)
+        == NGX_HTTP_WQ_WORKER_DRAIN_SLICE)
+    {
+        ngx_http_wq_timer_set(&worker->quit, 1);
+        return;
+    }
 
     commands = worker->links[NGX_HTTP_WQ_COMMANDS];
 
-    if (commands->state == NGX_HTTP_WQ_LINK_READY) {
-        (void) ngx_http_wq_call_retire(commands, &worker->keyspace,
-                                       &worker->instance);
+    if (!worker->indebted && commands->state == NGX_HTTP_WQ_LINK_READY) {
+        (void) ngx_http_wq_call_bury_instance(commands, &worker->keyspace,
+                                              &worker->instance, NULL, NULL);
     }
 
     ngx_http_wq_link_drain(commands);
@@ -300,6 +345,8 @@ ngx_http_wq_worker_commands_ready(ngx_http_wq_link_t *link, void *data)
     ngx_http_wq_worker_t *worker = data;
 
     ngx_http_wq_heartbeat_start(worker);
+    ngx_http_wq_promoter_start(worker);
+    ngx_http_wq_broadcaster_start(worker);
 }
 
 
@@ -308,5 +355,14 @@ ngx_http_wq_worker_reader_ready(ngx_http_wq_link_t *link, void *data)
 {
     ngx_http_wq_worker_t *worker = data;
 
-    ngx_http_wq_dispatcher_start(worker);
+    ngx_http_wq_consumer_start(&worker->dispatcher);
+}
+
+
+static void
+ngx_http_wq_worker_router_ready(ngx_http_wq_link_t *link, void *data)
+{
+    ngx_http_wq_worker_t *worker = data;
+
+    ngx_http_wq_consumer_start(&worker->router);
 }

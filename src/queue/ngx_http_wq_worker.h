@@ -11,7 +11,8 @@
 #define NGX_HTTP_WQ_WORKER_H_INCLUDED_
 
 
-#include "ngx_http_wq_commands.h"
+#include "ngx_http_wq_client.h"
+#include "ngx_http_wq_consumer.h"
 #include "ngx_http_wq_zone.h"
 
 
@@ -19,6 +20,9 @@ typedef struct {
     ngx_http_wq_redis_conf_t   redis;
     ngx_str_t                  prefix;      /* of all keys */
     ngx_str_t                  node;        /* first part of the instance */
+
+    ngx_msec_t                 interval;    /* of positions */
+    ngx_msec_t                 promote_interval;
 
     size_t                     zone_size;
     ngx_http_wq_zone_t        *zone;
@@ -31,25 +35,36 @@ typedef struct {
 typedef struct {
     ngx_http_wq_timer_t        timer;
     unsigned                   under_way:1;
+    unsigned                   known:1;     /* to Redis, for all we know */
 } ngx_http_wq_heartbeat_t;
 
 
 typedef struct {
-    ngx_http_wq_timer_t        timer;       /* after an error */
-
-    /* the next read begins after this id; ">": what nobody has read yet */
-    ngx_str_t                  after;
-    u_char                     after_data[NGX_HTTP_WQ_STREAM_ID_MAX];
-
-    ngx_msec_t                 started;     /* the read under way */
-    ngx_msec_t                 complained;
-
-    unsigned                   reading:1;   /* a read is under way */
-    unsigned                   again:1;     /* some was read and not removed */
-} ngx_http_wq_dispatcher_t;
+    ngx_http_wq_timer_t        timer;
+    ngx_uint_t                 running;     /* events being promoted */
+    unsigned                   under_way:1; /* a question for tasks */
+} ngx_http_wq_promoter_t;
 
 
 typedef struct {
+    ngx_http_wq_timer_t        timer;
+    ngx_event_t                slice;       /* posted while there are sweeps */
+    ngx_connection_t           connection;  /* of slice, never opened */
+    ngx_queue_t                sweeps;      /* events */
+} ngx_http_wq_broadcaster_t;
+
+
+typedef struct ngx_http_wq_reaping_s  ngx_http_wq_reaping_t;
+
+
+typedef struct {
+    ngx_rbtree_t               deadlines;   /* of the absent */
+    ngx_rbtree_node_t          sentinel;
+    ngx_http_wq_timer_t        timer;
+} ngx_http_wq_grace_t;
+
+
+struct ngx_http_wq_worker_s {
     const ngx_http_wq_queue_conf_t  *conf;
     ngx_log_t                       *log;
 
@@ -61,18 +76,33 @@ typedef struct {
     ngx_str_t                        client_names[NGX_HTTP_WQ_LINKS];
 
     ngx_http_wq_heartbeat_t          heartbeat;
-    ngx_http_wq_dispatcher_t         dispatcher;
+    ngx_http_wq_promoter_t           promoter;
+    ngx_http_wq_broadcaster_t        broadcaster;
+    ngx_http_wq_consumer_t           dispatcher;
+    ngx_http_wq_consumer_t           router;
+    ngx_http_wq_grace_t              grace;
+    ngx_http_wq_reaping_t           *reaping;   /* NULL: nothing to reap */
+
+    ngx_rbtree_t                     events;
+    ngx_rbtree_node_t                events_sentinel;
+    ngx_queue_t                      joining;   /* clients */
+
+    /* Redis' clock, in ms, minus ngx_current_msec */
+    int64_t                          clock;
 
     /* tells by its `idle` that nginx wants this worker to quit */
     ngx_connection_t                *watcher;
     ngx_http_wq_timer_t              quit;
 
+    ngx_msec_t                       complained;    /* of settings */
+
     unsigned                         draining:1;
+    unsigned                         indebted:1;    /* had clients to the end */
 
     u_char                           instance_data[WQ_ID_MAX];
     u_char                           client_name_data[NGX_HTTP_WQ_LINKS]
                                          [WQ_ID_MAX + sizeof(":commands")];
-} ngx_http_wq_worker_t;
+};
 
 
 /* NULL where the module is not at work */
@@ -97,11 +127,68 @@ void ngx_http_wq_heartbeat_start(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_heartbeat_stop(ngx_http_wq_worker_t *worker);
 
 
+/* promoter: rounds of promotion, and this worker's part in them */
+
+void ngx_http_wq_promoter_init(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_promoter_start(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_promoter_stop(ngx_http_wq_worker_t *worker);
+
+
+/* reaper: what dead instances have left; NGX_BUSY: is at it already */
+
+ngx_int_t ngx_http_wq_reaper_start(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_tasks_reply_t *tasks);
+void ngx_http_wq_reaper_stop(ngx_http_wq_worker_t *worker);
+
+
+/* broadcaster: positions, to those whose position has changed */
+
+void ngx_http_wq_broadcaster_init(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_broadcaster_start(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_broadcaster_stop(ngx_http_wq_worker_t *worker);
+
+/* the ranks of all events are not to be trusted any more */
+
+void ngx_http_wq_broadcaster_resync(ngx_http_wq_worker_t *worker);
+
+/* the event has no more references; drops what it has of a tick */
+
+void ngx_http_wq_broadcaster_forget(ngx_http_wq_event_t *event);
+
+/* the tick of the event is over */
+
+void ngx_http_wq_broadcaster_done(ngx_http_wq_event_t *event);
+
+
+/* resync: all ranks of an event anew, and back in line who is missing */
+
+void ngx_http_wq_resync_start(ngx_http_wq_event_t *event);
+
+
+/* a rank of this moment has come into the line */
+
+void ngx_http_wq_resync_note(ngx_http_wq_event_t *event, wq_moment_t moment);
+
+
+/* grace: those whose stream has ended */
+
+void ngx_http_wq_grace_init(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_grace_stop(ngx_http_wq_worker_t *worker);
+
+/* the client becomes absent, or its time is set anew */
+
+void ngx_http_wq_grace_add(ngx_http_wq_client_t *client, ngx_msec_t delay);
+void ngx_http_wq_grace_remove(ngx_http_wq_client_t *client);
+
+
+/* router: from ENTRY to the stream of the instance that must know */
+
+void ngx_http_wq_router_init(ngx_http_wq_worker_t *worker);
+
+
 /* dispatcher: what this worker must tell its own clients */
 
 void ngx_http_wq_dispatcher_init(ngx_http_wq_worker_t *worker);
-void ngx_http_wq_dispatcher_start(ngx_http_wq_worker_t *worker);
-void ngx_http_wq_dispatcher_stop(ngx_http_wq_worker_t *worker);
 
 
 #endif /* NGX_HTTP_WQ_WORKER_H_INCLUDED_ */

@@ -1,43 +1,23 @@
 
-/* queue: what the processes of one nginx share */
+/* queue: what the processes of one nginx share: the zone and its slots */
 
 
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "ngx_http_wq_zone.h"
-
-
-/*
- * Room for the old and the new workers of several reloads at once: a worker
- * may take its time to drain.
- */
-#define NGX_HTTP_WQ_ZONE_SLOTS  128
-
-
-typedef struct {
-    ngx_http_wq_slot_t         slots[NGX_HTTP_WQ_ZONE_SLOTS];
-
-    /* of processes that are gone, by worker number; the last takes the rest */
-    ngx_http_wq_totals_t       gone[NGX_HTTP_WQ_ZONE_SLOTS];
-} ngx_http_wq_shared_t;
-
-
-struct ngx_http_wq_zone_s {
-    ngx_http_wq_shared_t      *shared;
-    ngx_slab_pool_t           *shpool;
-};
+#include "ngx_http_wq_zone_internal.h"
 
 
 static ngx_int_t ngx_http_wq_zone_init(ngx_shm_zone_t *shm_zone, void *data);
 static void ngx_http_wq_zone_bury(ngx_http_wq_shared_t *shared,
     ngx_http_wq_slot_t *slot);
-static void ngx_http_wq_zone_bury_dead(ngx_http_wq_shared_t *shared);
-static void ngx_http_wq_zone_add_totals(ngx_http_wq_totals_t *totals,
-    ngx_http_wq_slot_t *slot);
 
 
-static const char  *ngx_http_wq_link_class_names[] = { "commands", "reader" };
+static const char  *ngx_http_wq_link_class_names[] = {
+    "commands",
+    "reader",
+    "router"
+};
 
 
 const char *
@@ -101,6 +81,8 @@ ngx_http_wq_zone_init(ngx_shm_zone_t *shm_zone, void *data)
         return NGX_ERROR;
     }
 
+    ngx_http_wq_zone_events_init(&zone->shared->events);
+
     zone->shpool->data = zone->shared;
 
     len = sizeof(" in waiting_queue zone \"\"") + shm_zone->shm.name.len;
@@ -131,7 +113,7 @@ ngx_http_wq_zone_claim(ngx_http_wq_zone_t *zone, const ngx_str_t *instance,
     ngx_http_wq_zone_bury_dead(zone->shared);
 
     for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
-        slot = &zone->shared->slots[i];
+        slot = &zone->shared->processes.slots[i];
 
         if (slot->pid == ngx_pid) {
             /* of a dead process whose number we have got */
@@ -144,7 +126,7 @@ ngx_http_wq_zone_claim(ngx_http_wq_zone_t *zone, const ngx_str_t *instance,
     }
 
     if (i < NGX_HTTP_WQ_ZONE_SLOTS) {
-        slot = &zone->shared->slots[i];
+        slot = &zone->shared->processes.slots[i];
         ngx_memzero(slot, sizeof(ngx_http_wq_slot_t));
 
         slot->worker = ngx_worker;
@@ -190,70 +172,14 @@ ngx_http_wq_zone_release(ngx_http_wq_zone_t *zone, ngx_http_wq_slot_t *slot)
 }
 
 
-ngx_int_t
-ngx_http_wq_zone_snapshot(ngx_http_wq_zone_t *zone, ngx_pool_t *pool,
-    ngx_http_wq_snapshot_t *snapshot)
-{
-    ngx_uint_t             i, worker;
-    ngx_http_wq_slot_t    *slot;
-    ngx_http_wq_shared_t  *copy;
-
-    copy = ngx_palloc(pool, sizeof(ngx_http_wq_shared_t));
-    if (copy == NULL) {
-        return NGX_ERROR;
-    }
-
-    ngx_shmtx_lock(&zone->shpool->mutex);
-
-    ngx_http_wq_zone_bury_dead(zone->shared);
-    ngx_memcpy(copy, zone->shared, sizeof(ngx_http_wq_shared_t));
-
-    ngx_shmtx_unlock(&zone->shpool->mutex);
-
-    snapshot->slots = copy->slots;
-    snapshot->nslots = 0;
-    snapshot->workers = copy->gone;
-    snapshot->nworkers = 0;
-
-    for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
-        slot = &copy->slots[i];
-
-        if (slot->pid == 0) {
-            continue;
-        }
-
-        worker = ngx_min(slot->worker, NGX_HTTP_WQ_ZONE_SLOTS - 1);
-        ngx_http_wq_zone_add_totals(&copy->gone[worker], slot);
-
-        if (i != snapshot->nslots) {
-            copy->slots[snapshot->nslots] = *slot;
-        }
-
-        snapshot->nslots++;
-    }
-
-    /* worker numbers are dense: up to the last that ever sent anything */
-
-    for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
-        if (copy->gone[i].links[NGX_HTTP_WQ_COMMANDS].connects
-            || copy->gone[i].links[NGX_HTTP_WQ_COMMANDS].connect_failures)
-        {
-            snapshot->nworkers = i + 1;
-        }
-    }
-
-    return NGX_OK;
-}
-
-
-static void
+void
 ngx_http_wq_zone_bury_dead(ngx_http_wq_shared_t *shared)
 {
     ngx_uint_t           i;
     ngx_http_wq_slot_t  *slot;
 
     for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
-        slot = &shared->slots[i];
+        slot = &shared->processes.slots[i];
 
         if (slot->pid && slot->pid != ngx_pid
             && kill(slot->pid, 0) == -1 && ngx_errno == NGX_ESRCH)
@@ -269,15 +195,19 @@ ngx_http_wq_zone_bury(ngx_http_wq_shared_t *shared, ngx_http_wq_slot_t *slot)
 {
     ngx_uint_t  worker;
 
+    /* first, as it may be done twice, should we be killed in between */
+    ngx_http_wq_zone_events_bury(&shared->events,
+                                 slot - shared->processes.slots);
+
     worker = ngx_min(slot->worker, NGX_HTTP_WQ_ZONE_SLOTS - 1);
 
-    ngx_http_wq_zone_add_totals(&shared->gone[worker], slot);
+    ngx_http_wq_zone_add_totals(&shared->processes.gone[worker], slot);
 
     slot->pid = 0;
 }
 
 
-static void
+void
 ngx_http_wq_zone_add_totals(ngx_http_wq_totals_t *totals,
     ngx_http_wq_slot_t *slot)
 {

@@ -19,12 +19,13 @@
 
 
 #define NGX_HTTP_WQ_ZONE_DEFAULT_SIZE  (1024 * 1024)
-#define NGX_HTTP_WQ_ZONE_MIN_SIZE      (256 * 1024)
+#define NGX_HTTP_WQ_ZONE_MIN_SIZE      (512 * 1024)
 
 
 typedef enum {
     NGX_HTTP_WQ_COMMANDS = 0,
-    NGX_HTTP_WQ_READER,
+    NGX_HTTP_WQ_READER,         /* of the dispatcher */
+    NGX_HTTP_WQ_ROUTER,
     NGX_HTTP_WQ_LINKS
 } ngx_http_wq_link_class_e;
 
@@ -47,10 +48,46 @@ typedef struct {
 
     ngx_http_wq_link_slot_t    links[NGX_HTTP_WQ_LINKS];
     wq_process_counters_t      counters;
+    wq_process_gauges_t        gauges;
 } ngx_http_wq_slot_t;
 
 
+/* what Redis has last said of an event */
+
+typedef struct {
+    int64_t                    waiting;
+    int64_t                    active;
+    int64_t                    free_slots;  /* negative: owed */
+    int64_t                    joined;
+    int64_t                    direct;      /* let in without waiting */
+    int64_t                    promoted;    /* from the line */
+    int64_t                    left;
+    int64_t                    expired;
+} ngx_http_wq_figures_t;
+
+
+typedef enum {
+    NGX_HTTP_WQ_ASK_YOU = 0,        /* the caller is to ask, and says the end */
+    NGX_HTTP_WQ_ASK_OTHER,          /* another process of this node does */
+    NGX_HTTP_WQ_ASK_REDIS,          /* it was told since you asked Redis */
+    NGX_HTTP_WQ_ASK_LATER           /* it has just failed */
+} ngx_http_wq_ask_e;
+
+
 typedef struct ngx_http_wq_zone_s  ngx_http_wq_zone_t;
+
+
+/* an event as the status shows it */
+
+typedef struct {
+    size_t                     id_len;
+    u_char                     id[WQ_ID_MAX];
+
+    ngx_http_wq_figures_t      figures;
+    uint64_t                   streams;     /* of all processes here */
+    uint64_t                   per_minute;  /* users let in */
+    ngx_msec_t                 age;         /* of the figures */
+} ngx_http_wq_event_row_t;
 
 
 /* a copy of everything, for the status */
@@ -60,6 +97,8 @@ typedef struct {
     ngx_uint_t                 nslots;
     ngx_http_wq_totals_t      *workers;     /* by number, with the dead */
     ngx_uint_t                 nworkers;
+    ngx_http_wq_event_row_t   *events;      /* by id */
+    ngx_uint_t                 nevents;
 } ngx_http_wq_snapshot_t;
 
 
@@ -85,6 +124,41 @@ ngx_int_t ngx_http_wq_zone_snapshot(ngx_http_wq_zone_t *zone,
     ngx_pool_t *pool, ngx_http_wq_snapshot_t *snapshot);
 
 const char *ngx_http_wq_link_class_name(ngx_uint_t link);
+
+
+/*
+ * The events of this node, for the status.  All calls look the event up by its
+ * id, as another process may remove it at any time: it is when it has been
+ * quiet for a while, or when room is needed.  Where there is no room at all a
+ * report is lost, and nothing else.
+ */
+
+void ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const ngx_http_wq_figures_t *figures);
+
+/* streams of this process that are open for the event */
+
+void ngx_http_wq_zone_report_streams(ngx_http_wq_zone_t *zone,
+    ngx_http_wq_slot_t *slot, const ngx_str_t *event, ngx_uint_t streams);
+
+
+/*
+ * One process of the node asks the event service for a capacity.  looked is the
+ * ngx_current_msec at which the caller has asked Redis, which did not know it.
+ * Whoever gets NGX_HTTP_WQ_ASK_YOU must call ask_end() within timeout ms, else
+ * (or if it dies) another may ask.
+ *
+ * rc is NGX_OK when there was an answer and Redis was told, if it could be;
+ * NGX_ERROR after a failure; NGX_DECLINED if nobody wants to know any more.
+ * After a failure the next try waits for a jittered delay that grows, up to
+ * 30 s; a success ends that.  Where there is no room in the zone everybody may
+ * ask.
+ */
+
+ngx_http_wq_ask_e ngx_http_wq_zone_ask_begin(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, ngx_msec_t looked, ngx_msec_t timeout);
+void ngx_http_wq_zone_ask_end(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, ngx_int_t rc);
 
 
 #endif /* NGX_HTTP_WQ_ZONE_H_INCLUDED_ */

@@ -1,0 +1,500 @@
+
+/* queue: one user of one event on this worker */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "ngx_http_wq_worker.h"
+
+
+static ngx_int_t ngx_http_wq_client_ask(ngx_http_wq_client_t *client,
+    int64_t capacity);
+static void ngx_http_wq_client_joined(void *data,
+    ngx_http_wq_result_t *result);
+static void ngx_http_wq_client_lost(ngx_http_wq_client_t *client,
+    ngx_uint_t perhaps);
+static void ngx_http_wq_client_learn(ngx_http_wq_client_t *client,
+    const ngx_http_wq_join_reply_t *reply);
+static void ngx_http_wq_client_settle(ngx_http_wq_client_t *client,
+    const ngx_http_wq_join_reply_t *reply);
+static void ngx_http_wq_client_take_over(ngx_http_wq_client_t *client,
+    ngx_http_wq_client_t *old);
+
+
+void
+ngx_http_wq_clients_init(ngx_http_wq_worker_t *worker)
+{
+    ngx_queue_init(&worker->joining);
+    ngx_http_wq_events_init(worker);
+}
+
+
+ngx_http_wq_client_t *
+ngx_http_wq_client_join(ngx_http_wq_worker_t *worker, const ngx_str_t *event,
+    const ngx_str_t *user, const ngx_http_wq_rules_t *rules, void *stream)
+{
+    ngx_http_wq_client_t  *client;
+
+    if (worker->draining) {
+        return NULL;
+    }
+
+    client = ngx_http_wq_client_create(worker, event, user, rules);
+    if (client == NULL) {
+        return NULL;
+    }
+
+    client->stream = stream;
+
+    ngx_http_wq_event_add_joiner(client);
+
+    if (ngx_http_wq_client_ask(client, -1) != NGX_OK) {
+        client->stream = NULL;
+        ngx_http_wq_client_forget(client);
+        return NULL;
+    }
+
+    return client;
+}
+
+
+ngx_int_t
+ngx_http_wq_client_rejoin(ngx_http_wq_client_t *client, int64_t capacity)
+{
+    if (!client->event->worker->draining
+        && ngx_http_wq_client_ask(client, capacity) == NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    client->stream = NULL;
+    ngx_http_wq_client_forget(client);
+
+    return NGX_ERROR;
+}
+
+
+ngx_http_wq_client_t *
+ngx_http_wq_client_create(ngx_http_wq_worker_t *worker,
+    const ngx_str_t *event, const ngx_str_t *user,
+    const ngx_http_wq_rules_t *rules)
+{
+    size_t                 size;
+    ngx_http_wq_client_t  *client;
+
+    size = offsetof(ngx_http_wq_client_t, user_data) + user->len;
+
+    client = ngx_alloc(size, worker->log);
+    if (client == NULL) {
+        return NULL;
+    }
+
+    ngx_memzero(client, offsetof(ngx_http_wq_client_t, user_data));
+
+    client->event = ngx_http_wq_event_get(worker, event);
+    if (client->event == NULL) {
+        ngx_free(client);
+        return NULL;
+    }
+
+    client->rules = rules;
+    client->state = NGX_HTTP_WQ_JOINING;
+
+    client->user.str.data = client->user_data;
+    client->user.str.len = user->len;
+    ngx_memcpy(client->user_data, user->data, user->len);
+
+    return client;
+}
+
+
+static ngx_int_t
+ngx_http_wq_client_ask(ngx_http_wq_client_t *client, int64_t capacity)
+{
+    ngx_http_wq_join_t       join;
+    ngx_http_wq_event_t     *event;
+    ngx_http_wq_worker_t    *worker;
+    ngx_http_wq_reply_to_t   to;
+
+    event = client->event;
+    worker = event->worker;
+
+    ngx_memzero(&join, sizeof(ngx_http_wq_join_t));
+
+    join.user = client->user.str;
+    join.instance = worker->instance;
+    join.settings = client->rules->settings;
+    join.capacity = capacity;
+    join.highest = event->highest;
+
+    to.handler = ngx_http_wq_client_joined;
+    to.data = client;
+    to.operation = &client->operation;
+
+    return ngx_http_wq_call_join(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                 &event->keys, &join, &to);
+}
+
+
+/*
+ * The stream may have ended meanwhile: then the place that Redis has given is
+ * kept for the grace time all the same.
+ */
+
+static void
+ngx_http_wq_client_joined(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_client_t *client = data;
+
+    ngx_http_wq_worker_t      *worker;
+    ngx_http_wq_join_reply_t   reply;
+
+    worker = client->event->worker;
+    client->operation = NULL;
+
+    if (ngx_http_wq_decode_join(worker->links[NGX_HTTP_WQ_COMMANDS], result,
+                                &reply)
+        != NGX_OK)
+    {
+        ngx_http_wq_client_lost(client,
+                                result->outcome == NGX_HTTP_WQ_TIMED_OUT
+                                || result->outcome == NGX_HTTP_WQ_LOST);
+        return;
+    }
+
+    switch (reply.status) {
+
+    case WQ_STATUS_WAITING:
+    case WQ_STATUS_READY:
+    case WQ_STATUS_ENTERED:
+
+        if (worker->draining) {
+            ngx_http_wq_client_lost(client, 0);
+            return;
+        }
+
+        ngx_http_wq_client_learn(client, &reply);
+        ngx_http_wq_client_settle(client, &reply);
+        return;
+
+    case NGX_HTTP_WQ_JOIN_REPLACED:
+        /* no answer to a join */
+        ngx_http_wq_client_lost(client, 0);
+        return;
+
+    default:
+
+        if (client->stream == NULL) {
+            break;
+        }
+
+        if (reply.status == NGX_HTTP_WQ_JOIN_UNKNOWN) {
+            ngx_http_wq_client_ops.capacity(client);
+            return;
+        }
+
+        client->event->total = reply.total;
+
+        ngx_http_wq_client_ops.refuse(client, NGX_HTTP_WQ_REFUSED_STATUS,
+                                      reply.status);
+        client->stream = NULL;
+    }
+
+    ngx_http_wq_client_forget(client);
+}
+
+
+/*
+ * There was no answer.  Perhaps the script has run, and the user has a place
+ * that nobody holds: it is given up like any other, unless the user comes
+ * again.
+ */
+
+static void
+ngx_http_wq_client_lost(ngx_http_wq_client_t *client, ngx_uint_t perhaps)
+{
+    if (client->stream) {
+        ngx_http_wq_client_ops.refuse(client, NGX_HTTP_WQ_REFUSED_REDIS,
+                                      WQ_STATUS_NONE);
+        client->stream = NULL;
+        client->disconnected = ngx_current_msec;
+    }
+
+    if (!perhaps
+        || ngx_http_wq_event_user(client->event, &client->user.str))
+    {
+        ngx_http_wq_client_forget(client);
+        return;
+    }
+
+    ngx_http_wq_event_remove_joiner(client);
+    client->state = NGX_HTTP_WQ_WAITING;
+
+    ngx_http_wq_event_add_user(client);
+    ngx_http_wq_client_absent(client, 0);
+}
+
+
+/* what an answer says of the event */
+
+static void
+ngx_http_wq_client_learn(ngx_http_wq_client_t *client,
+    const ngx_http_wq_join_reply_t *reply)
+{
+    ngx_http_wq_event_t   *event;
+    ngx_http_wq_worker_t  *worker;
+
+    event = client->event;
+    worker = event->worker;
+
+    event->rules = client->rules;
+    event->total = reply->total;
+
+    if (reply->changed && ngx_http_wq_may_complain(&worker->complained)) {
+        ngx_log_error(NGX_LOG_WARN, worker->log, 0,
+                      "waiting_queue: event \"%V\" has new settings, \"%V\": "
+                      "the configuration has changed, or two locations or "
+                      "nodes disagree; the latest join wins",
+                      &event->id.str, &client->rules->settings);
+    }
+
+    if (event->waiting == 0 && !event->ticking) {
+        ngx_http_wq_event_set_epoch(event, &reply->epoch);
+
+    } else if (ngx_http_wq_event_lost(event, reply->joined, &reply->epoch)) {
+        event->resync = 1;
+    }
+
+    event->joined = reply->joined;
+}
+
+
+/* the user has a place or a lease, and this client is the one who is told */
+
+static void
+ngx_http_wq_client_settle(ngx_http_wq_client_t *client,
+    const ngx_http_wq_join_reply_t *reply)
+{
+    ngx_http_wq_event_t   *event;
+    ngx_http_wq_client_t  *old;
+    ngx_http_wq_worker_t  *worker;
+
+    event = client->event;
+    worker = event->worker;
+
+    ngx_http_wq_event_remove_joiner(client);
+
+    client->serial = reply->serial;
+
+    if (reply->status == WQ_STATUS_WAITING) {
+        client->state = NGX_HTTP_WQ_WAITING;
+        ngx_http_wq_client_set_place(client, reply);
+
+    } else {
+        ngx_http_wq_client_set_lease(client, reply->status, reply->token.data,
+                                     reply->expires);
+
+        client->idx = reply->idx > 0 ? (uint64_t) reply->idx : 0;
+    }
+
+    old = ngx_http_wq_event_user(event, &client->user.str);
+
+    if (old) {
+        ngx_http_wq_client_take_over(client, old);
+    }
+
+    ngx_http_wq_event_add_user(client);
+
+    if (client->stream == NULL) {
+        ngx_http_wq_client_absent(client, 0);
+        return;
+    }
+
+    event->streams++;
+
+    wq_counter_add(worker->slot->gauges.streams, 1);
+    wq_counter_add(worker->slot->counters.streams_opened, 1);
+
+    if (client->state == NGX_HTTP_WQ_WAITING) {
+        ngx_http_wq_line_add(client);
+    }
+
+    ngx_http_wq_client_ops.accept(client);
+}
+
+
+/*
+ * The same user was here before.  The message of a promotion may have come
+ * before the answer to a join that was carried out first: then the old client
+ * knows better.
+ */
+
+static void
+ngx_http_wq_client_take_over(ngx_http_wq_client_t *client,
+    ngx_http_wq_client_t *old)
+{
+    if (client->state == NGX_HTTP_WQ_WAITING
+        && old->state == NGX_HTTP_WQ_READY
+        && old->idx == client->idx)
+    {
+        ngx_http_wq_client_set_lease(client, old->status, old->token,
+                                     old->expires);
+    }
+
+    ngx_http_wq_client_replaced(old);
+}
+
+
+void
+ngx_http_wq_client_replaced(ngx_http_wq_client_t *client)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = client->event->worker;
+
+    if (client->stream) {
+        wq_counter_add(worker->slot->counters.streams_replaced, 1);
+        ngx_http_wq_client_end(client, WQ_SSE_REPLACED);
+    }
+
+    ngx_http_wq_client_forget(client);
+}
+
+
+void
+ngx_http_wq_client_set_lease(ngx_http_wq_client_t *client, wq_status_e status,
+    const u_char *token, int64_t expires)
+{
+    client->state = NGX_HTTP_WQ_READY;
+    client->status = status;
+    client->expires = expires;
+
+    ngx_memcpy(client->token, token, WQ_TOKEN_LEN);
+}
+
+
+void
+ngx_http_wq_client_set_place(ngx_http_wq_client_t *client,
+    const ngx_http_wq_join_reply_t *reply)
+{
+    client->idx = (uint64_t) reply->idx;
+    client->rank = (uint64_t) reply->rank;
+    client->total = reply->total;
+    client->moment.promoted = (uint64_t) reply->promoted;
+    client->moment.gone = (uint64_t) reply->gone;
+    client->overdue = 0;
+
+    if (client->event->highest < client->idx) {
+        client->event->highest = client->idx;
+    }
+}
+
+
+/* the stream gets its last event; the client is as if it had none */
+
+void
+ngx_http_wq_client_end(ngx_http_wq_client_t *client, wq_sse_event_e event)
+{
+    ngx_http_wq_client_ops.end(client, event);
+    ngx_http_wq_client_disconnect(client);
+}
+
+
+void
+ngx_http_wq_client_disconnect(ngx_http_wq_client_t *client)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = client->event->worker;
+
+    client->stream = NULL;
+    client->disconnected = ngx_current_msec;
+
+    ngx_http_wq_line_remove(client);
+
+    client->event->streams--;
+
+    wq_counter_add(worker->slot->gauges.streams, -1);
+    wq_counter_add(worker->slot->counters.streams_closed, 1);
+}
+
+
+void
+ngx_http_wq_client_gone(ngx_http_wq_client_t *client)
+{
+    if (client->state == NGX_HTTP_WQ_JOINING) {
+        client->stream = NULL;
+        client->disconnected = ngx_current_msec;
+
+        if (client->operation == NULL) {
+            /* it waited for a capacity, and Redis knows nothing of it */
+            ngx_http_wq_client_forget(client);
+        }
+
+        return;
+    }
+
+    ngx_http_wq_client_disconnect(client);
+    ngx_http_wq_client_absent(client, 1);
+}
+
+
+/*
+ * Nobody is connected.  A place is kept for the grace time, and so is a lease
+ * that nobody was told of, or one that is to end with the stream.
+ */
+
+void
+ngx_http_wq_client_absent(ngx_http_wq_client_t *client, ngx_uint_t told)
+{
+    ngx_msec_t  passed;
+
+    if (client->event->worker->draining
+        || (client->state == NGX_HTTP_WQ_READY && told
+            && !client->rules->release))
+    {
+        ngx_http_wq_client_forget(client);
+        return;
+    }
+
+    passed = ngx_current_msec - client->disconnected;
+
+    ngx_http_wq_grace_add(client, passed < client->rules->grace
+                                  ? client->rules->grace - passed : 0);
+}
+
+
+void
+ngx_http_wq_client_dismiss(ngx_http_wq_client_t *client, wq_sse_event_e event)
+{
+    ngx_http_wq_client_end(client, event);
+
+    /* the place is nothing worth any more */
+    ngx_http_wq_grace_add(client, 0);
+}
+
+
+void
+ngx_http_wq_client_forget(ngx_http_wq_client_t *client)
+{
+    ngx_http_wq_event_t  *event;
+
+    event = client->event;
+
+    if (client->operation) {
+        ngx_http_wq_operation_detach(client->operation);
+    }
+
+    if (client->state == NGX_HTTP_WQ_JOINING) {
+        ngx_http_wq_event_remove_joiner(client);
+    }
+
+    ngx_http_wq_grace_remove(client);
+    ngx_http_wq_line_remove(client);
+    ngx_http_wq_event_remove_user(client);
+
+    ngx_free(client);
+
+    ngx_http_wq_event_release(event);
+}

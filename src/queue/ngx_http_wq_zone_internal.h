@@ -1,0 +1,118 @@
+
+/*
+ * queue: how the zone is laid out, for the files of the zone alone.
+ *
+ * All of it is in shared memory.  A slot is written by its process without a
+ * lock; everything else is touched under the mutex of the slab pool only, and
+ * briefly: a worker may be killed at any instruction.
+ */
+
+
+#ifndef NGX_HTTP_WQ_ZONE_INTERNAL_H_INCLUDED_
+#define NGX_HTTP_WQ_ZONE_INTERNAL_H_INCLUDED_
+
+
+#include "ngx_http_wq_zone.h"
+
+#include "wq_backoff.h"
+#include "wq_throughput.h"
+
+
+/*
+ * Room for the old and the new workers of several reloads at once: a worker
+ * may take its time to drain.
+ */
+#define NGX_HTTP_WQ_ZONE_SLOTS  128
+
+
+typedef struct {
+    ngx_http_wq_slot_t         slots[NGX_HTTP_WQ_ZONE_SLOTS];
+
+    /* of processes that are gone, by worker number; the last takes the rest */
+    ngx_http_wq_totals_t       gone[NGX_HTTP_WQ_ZONE_SLOTS];
+} ngx_http_wq_processes_t;
+
+
+/*
+ * All times are ngx_current_msec, which is the same clock in all processes,
+ * but a cached one: another process may have written a later time than ours.
+ *
+ * One KB when the slab has rounded it up.
+ */
+
+typedef struct {
+    ngx_rbtree_node_t          node;        /* first, see the casts */
+    ngx_queue_t                queue;       /* of the idle */
+    ngx_msec_t                 used;
+
+    ngx_http_wq_figures_t      figures;
+    ngx_msec_t                 reported;
+    wq_throughput_t            throughput;  /* of users let in */
+
+    ngx_pid_t                  asking;      /* 0: nobody */
+    ngx_msec_t                 ask_until;
+    ngx_msec_t                 ask_after;   /* if the backoff has begun */
+    ngx_msec_t                 answered;    /* when, if it was */
+    wq_backoff_t               backoff;
+
+    uint32_t                   streams[NGX_HTTP_WQ_ZONE_SLOTS];
+
+    unsigned                   idle:1;      /* is in the queue */
+    unsigned                   known:1;     /* there are figures */
+    unsigned                   told:1;      /* the capacity, to Redis */
+
+    u_char                     id_len;
+    u_char                     id[WQ_ID_MAX];
+} ngx_http_wq_zone_event_t;
+
+
+typedef struct {
+    ngx_rbtree_t               rbtree;      /* by hash, then by id */
+    ngx_rbtree_node_t          sentinel;
+
+    /* those without streams on this node, the one last used first */
+    ngx_queue_t                idle;
+
+    ngx_uint_t                 count;
+} ngx_http_wq_events_t;
+
+
+typedef struct {
+    ngx_http_wq_processes_t    processes;
+    ngx_http_wq_events_t       events;
+} ngx_http_wq_shared_t;
+
+
+struct ngx_http_wq_zone_s {
+    ngx_http_wq_shared_t      *shared;
+    ngx_slab_pool_t           *shpool;
+};
+
+
+/* of slots; for a caller that holds the mutex */
+
+void ngx_http_wq_zone_bury_dead(ngx_http_wq_shared_t *shared);
+void ngx_http_wq_zone_add_totals(ngx_http_wq_totals_t *totals,
+    ngx_http_wq_slot_t *slot);
+
+
+void ngx_http_wq_zone_events_init(ngx_http_wq_events_t *events);
+
+
+/* for a caller that holds the mutex: the streams of that slot are no more */
+
+void ngx_http_wq_zone_events_bury(ngx_http_wq_events_t *events,
+    ngx_uint_t slot);
+
+
+/* the same: looks at n at most, and removes who is idle and out of date */
+
+void ngx_http_wq_zone_events_expire(ngx_http_wq_zone_t *zone, ngx_uint_t n);
+
+
+/* the same: the streams of all processes */
+
+uint64_t ngx_http_wq_zone_event_streams(ngx_http_wq_zone_event_t *event);
+
+
+#endif /* NGX_HTTP_WQ_ZONE_INTERNAL_H_INCLUDED_ */
