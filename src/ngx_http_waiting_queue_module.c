@@ -10,7 +10,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_wq_http.h"
+#include "ngx_http_wq_conf.h"
 
 
 /* with the pid and the time it makes an instance, which is an id */
@@ -33,6 +33,8 @@ static char *ngx_http_waiting_queue_prefix(ngx_conf_t *cf, ngx_command_t *cmd,
 static char *ngx_http_waiting_queue_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_waiting_queue_status(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+static char *ngx_http_waiting_queue_stream(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static ngx_int_t ngx_http_waiting_queue_default_node(ngx_conf_t *cf,
     ngx_str_t *node);
@@ -72,6 +74,83 @@ static ngx_command_t  ngx_http_waiting_queue_commands[] = {
       0,
       NULL },
 
+    { ngx_string("waiting_queue_interval"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_interval,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_wq_main_conf_t, queue.interval),
+      NULL },
+
+    { ngx_string("waiting_queue_promote_interval"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_interval,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      offsetof(ngx_http_wq_main_conf_t, queue.promote_interval),
+      NULL },
+
+    { ngx_string("waiting_queue_stream"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      ngx_http_waiting_queue_stream,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_event"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_event,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_user"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_user,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_capacity"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE12,
+      ngx_http_waiting_queue_capacity,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_ttl"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE123,
+      ngx_http_waiting_queue_ttl,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_release"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_release,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_grace"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_grace,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_max_waiting"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_max_waiting,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("waiting_queue_status"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS|NGX_CONF_TAKE1,
       ngx_http_waiting_queue_status,
@@ -84,7 +163,7 @@ static ngx_command_t  ngx_http_waiting_queue_commands[] = {
 
 
 static ngx_http_module_t  ngx_http_waiting_queue_module_ctx = {
-    NULL,                                    /* preconfiguration */
+    ngx_http_wq_variables_add,               /* preconfiguration */
     ngx_http_waiting_queue_init,             /* postconfiguration */
 
     ngx_http_waiting_queue_create_main_conf, /* create main configuration */
@@ -135,6 +214,8 @@ ngx_http_waiting_queue_create_main_conf(ngx_conf_t *cf)
      */
 
     mcf->queue.zone_size = NGX_CONF_UNSET_SIZE;
+    mcf->queue.interval = NGX_CONF_UNSET_MSEC;
+    mcf->queue.promote_interval = NGX_CONF_UNSET_MSEC;
 
     return mcf;
 }
@@ -152,6 +233,10 @@ ngx_http_waiting_queue_init_main_conf(ngx_conf_t *cf, void *conf)
 
     ngx_conf_init_size_value(mcf->queue.zone_size,
                              NGX_HTTP_WQ_ZONE_DEFAULT_SIZE);
+    ngx_conf_init_msec_value(mcf->queue.interval,
+                             NGX_HTTP_WQ_DEFAULT_INTERVAL);
+    ngx_conf_init_msec_value(mcf->queue.promote_interval,
+                             NGX_HTTP_WQ_DEFAULT_INTERVAL);
 
     if (mcf->queue.node.len == 0
         && ngx_http_waiting_queue_default_node(cf, &mcf->queue.node) != NGX_OK)
@@ -179,6 +264,8 @@ ngx_http_waiting_queue_create_loc_conf(ngx_conf_t *cf)
 
     lcf->status = NGX_CONF_UNSET_UINT;
 
+    ngx_http_wq_conf_init(lcf);
+
     return lcf;
 }
 
@@ -194,7 +281,7 @@ ngx_http_waiting_queue_merge_loc_conf(ngx_conf_t *cf, void *parent,
     ngx_conf_merge_uint_value(conf->status, prev->status,
                               NGX_HTTP_WQ_STATUS_JSON);
 
-    return NGX_CONF_OK;
+    return ngx_http_wq_conf_merge(cf, prev, conf);
 }
 
 
@@ -346,6 +433,27 @@ ngx_http_waiting_queue_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+static char *
+ngx_http_waiting_queue_stream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+    ngx_http_wq_main_conf_t   *mcf;
+
+    clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
+
+    if (clcf->handler == ngx_http_wq_stream_handler) {
+        return "is duplicate";
+    }
+
+    mcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_waiting_queue_module);
+    mcf->queue.used = 1;
+
+    clcf->handler = ngx_http_wq_stream_handler;
+
+    return NGX_CONF_OK;
+}
+
+
 /* the host's name, with whatever an id does not have replaced by a dash */
 
 static ngx_int_t
@@ -441,6 +549,7 @@ ngx_http_waiting_queue_init_process(ngx_cycle_t *cycle)
                                               ngx_http_waiting_queue_module);
 
     if (mcf && mcf->queue.used) {
+        ngx_http_wq_wheel_init(cycle->log);
         ngx_http_wq_worker_start(&mcf->queue, cycle->log);
     }
 

@@ -9,13 +9,20 @@
 #include "ngx_http_wq_http.h"
 
 
+/* retry: of an EventSource, in ms; up to twice as much */
+#define NGX_HTTP_WQ_RETRY  3000
+
+
 static size_t ngx_http_wq_type_len(const ngx_str_t *content_type);
-static ngx_int_t ngx_http_wq_add_header(ngx_http_request_t *r,
-    const char *name, const char *value);
+static ngx_int_t ngx_http_wq_add_retry_after(ngx_http_request_t *r,
+    ngx_uint_t s);
 
 
 static const ngx_str_t  ngx_http_wq_json_type =
     ngx_string("application/json");
+
+static const ngx_str_t  ngx_http_wq_event_type =
+    ngx_string("text/event-stream");
 
 
 ngx_int_t
@@ -80,6 +87,144 @@ ngx_http_wq_send_error(ngx_http_request_t *r, ngx_uint_t status,
 
 
 ngx_int_t
+ngx_http_wq_send_state(ngx_http_request_t *r, ngx_uint_t status,
+    const wq_state_t *state, ngx_uint_t retry_after)
+{
+    ngx_buf_t  *b;
+
+    if (retry_after && ngx_http_wq_add_retry_after(r, retry_after) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    b = ngx_create_temp_buf(r->pool, WQ_STATE_SIZE + 1);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    b->last = wq_state_json(b->last, state, 0);
+    *b->last++ = '\n';
+
+    return ngx_http_wq_send(r, status, &ngx_http_wq_json_type, b);
+}
+
+
+ngx_int_t
+ngx_http_wq_send_event(ngx_http_request_t *r, wq_sse_event_e event,
+    const wq_state_t *state)
+{
+    ngx_buf_t  *b;
+
+    b = ngx_create_temp_buf(r->pool, WQ_SSE_SIZE);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    b->last = wq_sse_event(b->last, event, ngx_http_wq_stream_retry(), state,
+                           0);
+
+    return ngx_http_wq_send_stream(r, b);
+}
+
+
+ngx_int_t
+ngx_http_wq_send_stream(ngx_http_request_t *r, ngx_buf_t *b)
+{
+    ngx_chain_t  out;
+
+    if (ngx_http_wq_send_stream_head(r) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    b->last_buf = 1;
+    b->last_in_chain = 1;
+
+    out.buf = b;
+    out.next = NULL;
+
+    return ngx_http_output_filter(r, &out);
+}
+
+
+ngx_int_t
+ngx_http_wq_send_stream_head(ngx_http_request_t *r)
+{
+    ngx_int_t  rc;
+
+    r->headers_out.status = NGX_HTTP_OK;
+    r->headers_out.content_type = ngx_http_wq_event_type;
+    r->headers_out.content_type_len = ngx_http_wq_event_type.len;
+    r->headers_out.content_type_lowcase = NULL;
+    ngx_http_clear_content_length(r);
+
+    if (ngx_http_wq_add_header(r, "Cache-Control", "no-store") != NGX_OK
+        || ngx_http_wq_add_header(r, "X-Accel-Buffering", "no") != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    /* it is no version of anything: neither unchanged nor to be matched */
+    r->disable_not_modified = 1;
+
+    /* there is no next request on it */
+    r->keepalive = 0;
+
+    /* a compressor would keep back what is to be seen now, and 256 kB */
+    r->gzip_tested = 1;
+    r->gzip_ok = 0;
+
+    r->limit_rate = 0;
+    r->limit_rate_set = 1;
+
+    rc = ngx_http_send_header(r);
+
+    /* NGX_AGAIN: HTTP/2 has queued it, and what follows comes behind it */
+
+    return (rc == NGX_ERROR || rc > NGX_OK) ? NGX_ERROR : NGX_OK;
+}
+
+
+uint32_t
+ngx_http_wq_stream_retry(void)
+{
+    return NGX_HTTP_WQ_RETRY
+           + (uint32_t) ngx_random() % (NGX_HTTP_WQ_RETRY + 1);
+}
+
+
+ngx_int_t
+ngx_http_wq_send_unavailable(ngx_http_request_t *r, const char *error,
+    const char *message, ngx_uint_t min, ngx_uint_t max)
+{
+    ngx_uint_t  s;
+
+    s = min + (ngx_uint_t) ngx_random() % (max - min + 1);
+
+    if (ngx_http_wq_add_retry_after(r, s) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_wq_send_error(r, NGX_HTTP_SERVICE_UNAVAILABLE, error,
+                                  message);
+}
+
+
+static ngx_int_t
+ngx_http_wq_add_retry_after(ngx_http_request_t *r, ngx_uint_t s)
+{
+    u_char  *value;
+
+    value = ngx_pnalloc(r->pool, NGX_INT_T_LEN + 1);
+    if (value == NULL) {
+        return NGX_ERROR;
+    }
+
+    (void) ngx_sprintf(value, "%ui%Z", s);
+
+    return ngx_http_wq_add_header(r, "Retry-After", (char *) value);
+}
+
+
+ngx_int_t
 ngx_http_wq_send_not_allowed(ngx_http_request_t *r, const char *allow)
 {
     if (ngx_http_wq_add_header(r, "Allow", allow) != NGX_OK) {
@@ -107,9 +252,7 @@ ngx_http_wq_type_len(const ngx_str_t *content_type)
 }
 
 
-/* name and value are literals */
-
-static ngx_int_t
+ngx_int_t
 ngx_http_wq_add_header(ngx_http_request_t *r, const char *name,
     const char *value)
 {

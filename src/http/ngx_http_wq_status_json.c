@@ -1,5 +1,5 @@
 
-/* http: the operator's figures in JSON, a row for each process */
+/* http: the operator's figures in JSON, a row for each process and event */
 
 
 #include <ngx_config.h>
@@ -18,7 +18,8 @@ enum {
     NGX_HTTP_WQ_JSON_LINK = (0 WQ_LINK_COUNTERS(WQ_X) + WQ_HISTOGRAM_BUCKETS
                              + 12)
                             * NGX_HTTP_WQ_JSON_FIELD,
-    NGX_HTTP_WQ_JSON_PROCESS = (0 WQ_PROCESS_COUNTERS(WQ_X) + 12)
+    NGX_HTTP_WQ_JSON_PROCESS = (0 WQ_PROCESS_COUNTERS(WQ_X)
+                                WQ_PROCESS_GAUGES(WQ_X) + 12)
                                * NGX_HTTP_WQ_JSON_FIELD
                                + WQ_ID_MAX
                                + NGX_HTTP_WQ_LINKS * NGX_HTTP_WQ_JSON_LINK,
@@ -47,7 +48,8 @@ ngx_http_wq_status_json(ngx_http_request_t *r,
 
     b = ngx_create_temp_buf(r->pool, NGX_HTTP_WQ_JSON_HEAD
                             + conf->prefix.len * 6
-                            + snapshot->nslots * NGX_HTTP_WQ_JSON_PROCESS);
+                            + snapshot->nslots * NGX_HTTP_WQ_JSON_PROCESS
+                            + ngx_http_wq_status_events_json_size(snapshot));
     if (b == NULL) {
         return NULL;
     }
@@ -69,9 +71,10 @@ ngx_http_wq_status_json(ngx_http_request_t *r,
         p = ngx_http_wq_json_slot(p, last, &snapshot->slots[i]);
     }
 
-    p = ngx_slprintf(p, last, "]}\n");
+    p = ngx_slprintf(p, last, "],\"events\":[");
+    p = ngx_http_wq_status_events_json(p, last, snapshot);
 
-    b->last = p;
+    b->last = ngx_slprintf(p, last, "]}\n");
 
     return b;
 }
@@ -120,6 +123,13 @@ ngx_http_wq_json_slot(u_char *p, u_char *last, ngx_http_wq_slot_t *slot)
     p = ngx_slprintf(p, last, ",\"" json "\":%uL", slot->counters.field);
 
     WQ_PROCESS_COUNTERS(WQ_X)
+
+#undef WQ_X
+
+#define WQ_X(field, json, prometheus, help)                                   \
+    p = ngx_slprintf(p, last, ",\"" json "\":%uL", slot->gauges.field);
+
+    WQ_PROCESS_GAUGES(WQ_X)
 
 #undef WQ_X
 

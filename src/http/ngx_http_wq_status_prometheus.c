@@ -22,7 +22,8 @@
 #define WQ_X(field, json, prometheus, help)  + 1
 enum {
     NGX_HTTP_WQ_PROMETHEUS_FAMILIES = 0 WQ_LINK_COUNTERS(WQ_X)
-                                      WQ_PROCESS_COUNTERS(WQ_X) + 8,
+                                      WQ_PROCESS_COUNTERS(WQ_X)
+                                      WQ_PROCESS_GAUGES(WQ_X) + 8,
 
     /* of one worker number, and of one process */
     NGX_HTTP_WQ_PROMETHEUS_LINES = (0 WQ_LINK_COUNTERS(WQ_X)
@@ -30,6 +31,7 @@ enum {
                                    * NGX_HTTP_WQ_LINKS
                                    + (0 WQ_PROCESS_COUNTERS(WQ_X)),
     NGX_HTTP_WQ_PROMETHEUS_GAUGES = 4 * NGX_HTTP_WQ_LINKS + 1
+                                    WQ_PROCESS_GAUGES(WQ_X)
 };
 #undef WQ_X
 
@@ -43,6 +45,9 @@ static u_char *ngx_http_wq_prometheus_link_counter(u_char *p, u_char *last,
     ngx_http_wq_snapshot_t *snapshot, const char *name, const char *help,
     size_t offset);
 static u_char *ngx_http_wq_prometheus_process_counter(u_char *p, u_char *last,
+    ngx_http_wq_snapshot_t *snapshot, const char *name, const char *help,
+    size_t offset);
+static u_char *ngx_http_wq_prometheus_process_gauge(u_char *p, u_char *last,
     ngx_http_wq_snapshot_t *snapshot, const char *name, const char *help,
     size_t offset);
 static u_char *ngx_http_wq_prometheus_round_trips(u_char *p, u_char *last,
@@ -67,7 +72,9 @@ ngx_http_wq_status_prometheus(ngx_http_request_t *r,
                                * NGX_HTTP_WQ_PROMETHEUS_LINES
                                + snapshot->nslots
                                  * NGX_HTTP_WQ_PROMETHEUS_GAUGES)
-                              * NGX_HTTP_WQ_PROMETHEUS_LINE);
+                              * NGX_HTTP_WQ_PROMETHEUS_LINE
+                            + ngx_http_wq_status_events_prometheus_size(
+                                                                snapshot));
     if (b == NULL) {
         return NULL;
     }
@@ -82,6 +89,15 @@ ngx_http_wq_status_prometheus(ngx_http_request_t *r,
                      NGX_HTTP_WQ_VERSION, &conf->node);
 
     p = ngx_http_wq_prometheus_gauges(p, last, snapshot);
+
+#define WQ_X(field, json, prometheus, help)                                   \
+    p = ngx_http_wq_prometheus_process_gauge(p, last, snapshot,               \
+            "waiting_queue_" prometheus, help,                                \
+            offsetof(wq_process_gauges_t, field));
+
+    WQ_PROCESS_GAUGES(WQ_X)
+
+#undef WQ_X
 
 #define WQ_X(field, json, prometheus, help)                                   \
     p = ngx_http_wq_prometheus_link_counter(p, last, snapshot,                \
@@ -101,7 +117,9 @@ ngx_http_wq_status_prometheus(ngx_http_request_t *r,
 
 #undef WQ_X
 
-    b->last = ngx_http_wq_prometheus_round_trips(p, last, snapshot);
+    p = ngx_http_wq_prometheus_round_trips(p, last, snapshot);
+
+    b->last = ngx_http_wq_status_events_prometheus(p, last, snapshot);
 
     return b;
 }
@@ -229,6 +247,30 @@ ngx_http_wq_prometheus_process_counter(u_char *p, u_char *last,
         counters = (u_char *) &snapshot->workers[i].process;
         p = ngx_slprintf(p, last, "%s{worker=\"%ui\"} %uL\n", name, i,
                          *(wq_counter_t *) (counters + offset));
+    }
+
+    return p;
+}
+
+
+static u_char *
+ngx_http_wq_prometheus_process_gauge(u_char *p, u_char *last,
+    ngx_http_wq_snapshot_t *snapshot, const char *name, const char *help,
+    size_t offset)
+{
+    u_char              *gauges;
+    ngx_uint_t           i;
+    ngx_http_wq_slot_t  *slot;
+
+    p = ngx_slprintf(p, last, "# HELP %s %s\n# TYPE %s gauge\n",
+                     name, help, name);
+
+    for (i = 0; i < snapshot->nslots; i++) {
+        slot = &snapshot->slots[i];
+        gauges = (u_char *) &slot->gauges;
+        p = ngx_slprintf(p, last, "%s{worker=\"%ui\",pid=\"%P\"} %uL\n",
+                         name, slot->worker, slot->pid,
+                         *(wq_counter_t *) (gauges + offset));
     }
 
     return p;

@@ -1,0 +1,47 @@
+
+/* http: the directives of a location, and what they make of an event */
+
+
+#ifndef NGX_HTTP_WQ_CONF_H_INCLUDED_
+#define NGX_HTTP_WQ_CONF_H_INCLUDED_
+
+
+#include "ngx_http_wq_http.h"
+
+
+#define NGX_HTTP_WQ_DEFAULT_INTERVAL  1000
+#define NGX_HTTP_WQ_INTERVAL_MIN      20
+#define NGX_HTTP_WQ_INTERVAL_MAX      60000
+
+
+/* of a location: nothing is said yet; what its parent has said */
+
+void ngx_http_wq_conf_init(ngx_http_wq_loc_conf_t *lcf);
+char *ngx_http_wq_conf_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
+    ngx_http_wq_loc_conf_t *conf);
+
+
+/* handlers of the directives of the same names */
+
+char *ngx_http_waiting_queue_event(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_user(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_capacity(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_ttl(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_release(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_grace(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_max_waiting(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+/* of both intervals */
+
+char *ngx_http_waiting_queue_interval(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+
+#endif /* NGX_HTTP_WQ_CONF_H_INCLUDED_ */

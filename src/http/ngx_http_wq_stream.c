@@ -1,0 +1,532 @@
+
+/*
+ * http: the stream endpoint, `waiting_queue_stream`.
+ *
+ * From the request to the stream, and from what the queue has to tell to the
+ * event on the wire.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include "ngx_http_wq_stream.h"
+
+
+/* of an answer that a client may try again, spread over a few seconds */
+#define NGX_HTTP_WQ_STREAM_RETRY_MIN  1
+#define NGX_HTTP_WQ_STREAM_RETRY_MAX  5
+
+
+static ngx_int_t ngx_http_wq_stream_refused(ngx_http_request_t *r);
+static ngx_uint_t ngx_http_wq_stream_is_over(ngx_http_request_t *r);
+static ngx_int_t ngx_http_wq_stream_start(ngx_http_request_t *r,
+    const ngx_str_t *event, const ngx_str_t *user);
+static void ngx_http_wq_stream_cleanup(void *data);
+static void ngx_http_wq_stream_state(ngx_http_wq_client_t *client,
+    wq_state_t *state);
+
+static void ngx_http_wq_stream_accept(ngx_http_wq_client_t *client);
+static void ngx_http_wq_stream_refuse(ngx_http_wq_client_t *client,
+    ngx_http_wq_refusal_e refusal, wq_status_e status);
+static void ngx_http_wq_stream_capacity(ngx_http_wq_client_t *client);
+static void ngx_http_wq_stream_position(ngx_http_wq_client_t *client);
+static void ngx_http_wq_stream_promoted(ngx_http_wq_client_t *client);
+static void ngx_http_wq_stream_end(ngx_http_wq_client_t *client,
+    wq_sse_event_e event);
+static void ngx_http_wq_stream_close(ngx_http_wq_client_t *client);
+
+
+const ngx_http_wq_client_ops_t  ngx_http_wq_client_ops = {
+    ngx_http_wq_stream_accept,
+    ngx_http_wq_stream_refuse,
+    ngx_http_wq_stream_capacity,
+    ngx_http_wq_stream_position,
+    ngx_http_wq_stream_promoted,
+    ngx_http_wq_stream_end,
+    ngx_http_wq_stream_close
+};
+
+
+ngx_int_t
+ngx_http_wq_stream_handler(ngx_http_request_t *r)
+{
+    ngx_int_t  rc;
+    ngx_str_t  event, user;
+
+    rc = ngx_http_wq_stream_refused(r);
+
+    if (rc != NGX_DECLINED) {
+        return rc;
+    }
+
+    if (ngx_http_discard_request_body(r) != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (ngx_http_wq_stream_is_over(r)) {
+        /* which tells an EventSource not to come again; nobody else's */
+        r->headers_out.status = NGX_HTTP_NO_CONTENT;
+        r->header_only = 1;
+
+        if (ngx_http_wq_add_header(r, "Cache-Control", "no-store") != NGX_OK) {
+            return NGX_HTTP_INTERNAL_SERVER_ERROR;
+        }
+
+        return ngx_http_send_header(r);
+    }
+
+    if (ngx_http_wq_get_event(r, &event, &rc) != NGX_OK
+        || ngx_http_wq_get_user(r, &user, &rc) != NGX_OK)
+    {
+        return rc;
+    }
+
+    return ngx_http_wq_stream_start(r, &event, &user);
+}
+
+
+/* NGX_DECLINED: it is a request that there can be a stream for */
+
+static ngx_int_t
+ngx_http_wq_stream_refused(ngx_http_request_t *r)
+{
+    ngx_http_core_loc_conf_t  *clcf;
+
+    clcf = ngx_http_get_module_loc_conf(r, ngx_http_core_module);
+
+    if (clcf->post_action.data) {
+        /* it goes on with the request after the end that a stream sees */
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "waiting_queue: a stream cannot have a post_action");
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    if (r != r->main) {
+        /* whoever made the subrequest would wait for its end for ever */
+        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
+                      "waiting_queue: a stream cannot be a subrequest");
+        return NGX_HTTP_FORBIDDEN;
+    }
+
+    if (r->method != NGX_HTTP_GET) {
+        return ngx_http_wq_send_not_allowed(r, "GET");
+    }
+
+    if (r->headers_in.content_length_n > 0 || r->headers_in.chunked) {
+        return ngx_http_wq_send_error(r, NGX_HTTP_BAD_REQUEST,
+                                      "unexpected_body",
+                                      "a stream is asked for without a body");
+    }
+
+    return NGX_DECLINED;
+}
+
+
+static ngx_uint_t
+ngx_http_wq_stream_is_over(ngx_http_request_t *r)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    static const ngx_str_t  name = ngx_string("last-event-id");
+    static const ngx_str_t  over = ngx_string(WQ_SSE_OVER);
+
+    part = &r->headers_in.headers.part;
+    header = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                return 0;
+            }
+
+            part = part->next;
+            header = part->elts;
+            i = 0;
+        }
+
+        if (header[i].key.len == name.len
+            && ngx_strncmp(header[i].lowcase_key, name.data, name.len) == 0
+            && header[i].value.len == over.len
+            && ngx_strncmp(header[i].value.data, over.data, over.len) == 0)
+        {
+            return 1;
+        }
+    }
+}
+
+
+static ngx_int_t
+ngx_http_wq_stream_start(ngx_http_request_t *r, const ngx_str_t *event,
+    const ngx_str_t *user)
+{
+    ngx_event_t             *rev;
+    ngx_http_cleanup_t      *cln;
+    ngx_http_wq_stream_t    *stream;
+    ngx_http_wq_loc_conf_t  *lcf;
+
+    if (ngx_http_wq_worker == NULL) {
+        return ngx_http_wq_stream_unavailable(r);
+    }
+
+    rev = r->connection->read;
+
+    if (rev->pending_eof) {
+
+        /*
+         * The client has gone already, perhaps to another worker: a join would
+         * replace the stream that it has there.
+         */
+
+        return NGX_HTTP_CLIENT_CLOSED_REQUEST;
+    }
+
+    lcf = ngx_http_get_module_loc_conf(r, ngx_http_waiting_queue_module);
+
+    cln = ngx_http_cleanup_add(r, 0);
+    if (cln == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    stream = ngx_calloc(sizeof(ngx_http_wq_stream_t), r->connection->log);
+    if (stream == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    stream->request = r;
+    stream->connection = r->connection;
+    stream->cleanup = cln;
+    stream->joined = ngx_current_msec;
+
+    cln->handler = ngx_http_wq_stream_cleanup;
+    cln->data = stream;
+
+    ngx_http_set_ctx(r, stream, ngx_http_waiting_queue_module);
+
+    stream->client = ngx_http_wq_client_join(ngx_http_wq_worker, event, user,
+                                             &lcf->rules, stream);
+    if (stream->client == NULL) {
+        return ngx_http_wq_stream_unavailable(r);
+    }
+
+    r->main->count++;
+
+    r->read_event_handler = ngx_http_test_reading;
+    r->write_event_handler = ngx_http_request_empty_handler;
+
+    if (rev->ready) {
+        ngx_post_event(rev, &ngx_posted_events);
+
+    } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
+        ngx_http_finalize_request(r, NGX_ERROR);
+    }
+
+    return NGX_DONE;
+}
+
+
+ngx_int_t
+ngx_http_wq_stream_unavailable(ngx_http_request_t *r)
+{
+    if (ngx_http_wq_worker) {
+        wq_counter_add(ngx_http_wq_worker->slot->counters.joins_refused, 1);
+    }
+
+    return ngx_http_wq_send_unavailable(r, "redis_unavailable",
+                                        "the waiting room is not available "
+                                        "now, try again later",
+                                        NGX_HTTP_WQ_STREAM_RETRY_MIN,
+                                        NGX_HTTP_WQ_STREAM_RETRY_MAX);
+}
+
+
+void
+ngx_http_wq_stream_refuse_capacity(ngx_http_wq_stream_t *stream)
+{
+    ngx_int_t              rc;
+    ngx_http_request_t    *r;
+    ngx_http_wq_client_t  *client;
+
+    r = stream->request;
+    client = stream->client;
+    stream->client = NULL;
+
+    ngx_http_set_log_request(r->connection->log, r);
+
+    wq_counter_add(ngx_http_wq_worker->slot->counters.joins_refused, 1);
+
+    rc = ngx_http_wq_send_unavailable(r, "capacity_unavailable",
+                                      "the capacity of this event is not "
+                                      "known now, try again later",
+                                      NGX_HTTP_WQ_STREAM_RETRY_MIN,
+                                      NGX_HTTP_WQ_STREAM_RETRY_MAX);
+
+    ngx_http_wq_client_gone(client);
+    ngx_http_wq_stream_finalize(r, rc);
+}
+
+
+/*
+ * The request ends, by whichever side: the last thing that a stream with a
+ * request sees.
+ */
+
+static void
+ngx_http_wq_stream_cleanup(void *data)
+{
+    ngx_http_wq_stream_t *stream = data;
+
+    stream->request = NULL;
+
+    ngx_http_wq_stream_free(stream);
+}
+
+
+void
+ngx_http_wq_stream_free(ngx_http_wq_stream_t *stream)
+{
+    ngx_http_wq_client_t  *client;
+
+    client = stream->client;
+
+    ngx_http_wq_wheel_remove(stream);
+    ngx_http_wq_capacity_forget(stream);
+    ngx_http_wq_capacity_stored(stream);
+
+    if (stream->rest) {
+        ngx_free(stream->rest);
+    }
+
+    ngx_free(stream);
+
+    if (client) {
+        ngx_http_wq_client_gone(client);
+    }
+}
+
+
+void
+ngx_http_wq_stream_finalize(ngx_http_request_t *r, ngx_int_t rc)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    ngx_http_finalize_request(r, rc);
+    ngx_http_run_posted_requests(c);
+}
+
+
+static void
+ngx_http_wq_stream_state(ngx_http_wq_client_t *client, wq_state_t *state)
+{
+    ngx_memzero(state, sizeof(wq_state_t));
+
+    state->event.len = client->event->id.str.len;
+    state->event.data = client->event->id.str.data;
+    state->user.len = client->user.str.len;
+    state->user.data = client->user.str.data;
+
+    state->total = client->event->total;
+    state->rank = WQ_STATE_UNKNOWN;
+    state->eta = WQ_STATE_UNKNOWN;
+    state->expires = WQ_STATE_UNKNOWN;
+
+    switch (client->state) {
+
+    case NGX_HTTP_WQ_WAITING:
+        state->status = WQ_STATUS_WAITING;
+        state->rank = (int64_t) client->rank;
+        state->total = client->total;
+        break;
+
+    case NGX_HTTP_WQ_READY:
+        state->status = client->status;
+        state->token.len = WQ_TOKEN_LEN;
+        state->token.data = client->token;
+        state->expires = client->expires;
+        break;
+
+    default:
+        state->status = WQ_STATUS_NONE;
+    }
+}
+
+
+static void
+ngx_http_wq_stream_accept(ngx_http_wq_client_t *client)
+{
+    wq_state_t             state;
+    wq_process_counters_t  *counters;
+
+    counters = &client->event->worker->slot->counters;
+
+    ngx_http_wq_capacity_stored(client->stream);
+    ngx_http_wq_stream_state(client, &state);
+
+    if (client->state == NGX_HTTP_WQ_READY) {
+        wq_counter_add(counters->promotions_told, 1);
+        ngx_http_wq_transport_open(client->stream, WQ_SSE_PROMOTED, &state);
+
+    } else {
+        wq_counter_add(counters->positions_sent, 1);
+        ngx_http_wq_transport_open(client->stream, WQ_SSE_POSITION, &state);
+    }
+}
+
+
+static void
+ngx_http_wq_stream_refuse(ngx_http_wq_client_t *client,
+    ngx_http_wq_refusal_e refusal, wq_status_e status)
+{
+    ngx_int_t              rc;
+    wq_state_t             state;
+    ngx_http_request_t    *r;
+    ngx_http_wq_stream_t  *stream;
+
+    stream = client->stream;
+    stream->client = NULL;
+    r = stream->request;
+
+    ngx_http_set_log_request(r->connection->log, r);
+
+    ngx_http_wq_stream_state(client, &state);
+    state.status = status;
+
+    if (refusal == NGX_HTTP_WQ_REFUSED_REDIS) {
+        rc = ngx_http_wq_stream_unavailable(r);
+
+    } else if (status == WQ_STATUS_FULL) {
+        rc = ngx_http_wq_send_state(r, NGX_HTTP_TOO_MANY_REQUESTS, &state,
+                                    NGX_HTTP_WQ_STREAM_RETRY_MAX);
+
+    } else {
+        /* an EventSource shows its page nothing of any other answer */
+        rc = ngx_http_wq_send_event(r, status == WQ_STATUS_CLOSED
+                                       ? WQ_SSE_CLOSED : WQ_SSE_SOLD_OUT,
+                                    &state);
+    }
+
+    ngx_http_wq_stream_finalize(r, rc);
+}
+
+
+static void
+ngx_http_wq_stream_capacity(ngx_http_wq_client_t *client)
+{
+    ngx_http_wq_capacity_stored(client->stream);
+    ngx_http_wq_capacity_find(client->stream);
+}
+
+
+static void
+ngx_http_wq_stream_position(ngx_http_wq_client_t *client)
+{
+    wq_state_t             state;
+    ngx_http_wq_stream_t  *stream;
+
+    stream = client->stream;
+
+    if (stream->stalled) {
+        stream->stale = 1;
+        return;
+    }
+
+    /* the hot path: nothing but what a brief event holds */
+
+    state.status = WQ_STATUS_WAITING;
+    state.rank = (int64_t) client->rank;
+    state.total = client->total;
+    state.eta = WQ_STATE_UNKNOWN;
+
+    wq_counter_add(client->event->worker->slot->counters.positions_sent, 1);
+
+    ngx_http_wq_transport_write(stream, WQ_SSE_POSITION, &state, 1);
+}
+
+
+static void
+ngx_http_wq_stream_promoted(ngx_http_wq_client_t *client)
+{
+    wq_state_t             state;
+    ngx_http_wq_stream_t  *stream;
+
+    stream = client->stream;
+
+    if (stream->stalled) {
+        stream->stale = 1;
+        return;
+    }
+
+    ngx_http_wq_stream_state(client, &state);
+
+    wq_counter_add(client->event->worker->slot->counters.promotions_told, 1);
+
+    ngx_http_wq_transport_write(stream, WQ_SSE_PROMOTED, &state, 0);
+}
+
+
+void
+ngx_http_wq_stream_tell(ngx_http_wq_stream_t *stream)
+{
+    if (stream->client->state == NGX_HTTP_WQ_READY) {
+        ngx_http_wq_stream_promoted(stream->client);
+
+    } else {
+        ngx_http_wq_stream_position(stream->client);
+    }
+}
+
+
+static void
+ngx_http_wq_stream_end(ngx_http_wq_client_t *client, wq_sse_event_e event)
+{
+    wq_state_t             state;
+    ngx_http_wq_stream_t  *stream;
+
+    stream = client->stream;
+    stream->client = NULL;
+
+    ngx_http_wq_stream_state(client, &state);
+
+    switch (event) {
+
+    case WQ_SSE_EXPIRED:
+        state.status = WQ_STATUS_NONE;
+        state.token.len = 0;
+        break;
+
+    case WQ_SSE_CLOSED:
+        state.status = WQ_STATUS_CLOSED;
+        state.rank = WQ_STATE_UNKNOWN;
+        break;
+
+    case WQ_SSE_SOLD_OUT:
+        state.status = WQ_STATUS_SOLD_OUT;
+        state.rank = WQ_STATE_UNKNOWN;
+        break;
+
+    default:
+        break;
+    }
+
+    ngx_http_wq_transport_end(stream, event, &state);
+}
+
+
+static void
+ngx_http_wq_stream_close(ngx_http_wq_client_t *client)
+{
+    ngx_http_wq_stream_t  *stream;
+
+    stream = client->stream;
+    stream->client = NULL;
+
+    ngx_http_wq_transport_close(stream);
+}
