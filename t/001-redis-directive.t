@@ -10,6 +10,9 @@ use JSON::PP;
 
 my $workers = $ENV{WQ_WORKERS} || 1;
 
+# of each of them
+my @links = qw(commands reader router);
+
 # a Redis at the default port, on a loopback address that is nobody else's
 my $default_host = join '.', 127, map { 1 + int rand 254 } 1 .. 3;
 my $default_pid;
@@ -289,7 +292,7 @@ sub in_use {
     }
 
     for my $process (@{$status->{processes}}) {
-        for my $link (qw(commands reader)) {
+        for my $link (@links) {
             my $found = $clients{"$process->{instance}:$link"} || [];
             is(scalar @$found, 1, "one client named INSTANCE:$link");
 
@@ -366,9 +369,9 @@ __DATA__
 --- check
     my $status = await('no_auth', sub {
         my $status = status();
-        my @links = map { values %{$_->{links}} } @{$status->{processes}};
-        @links == 2 * $workers
-            && !(grep { ($_->{trouble} || '') ne 'no_auth' } @links)
+        my @all = links($status);
+        @all == @links * $workers
+            && !(grep { ($_->{trouble} || '') ne 'no_auth' } @all)
             && $status;
     });
     is((grep { $_->{heartbeats} } @{$status->{processes}}), 0, 'no heartbeat');
@@ -408,8 +411,8 @@ link is down: no_auth (
     waiting_queue_redis redis://127.0.0.1:$TEST_NGINX_REDIS_PORT/65535;
 --- check
     ok(await('trouble on every link', sub {
-        my @links = map { values %{$_->{links}} } @{status()->{processes}};
-        @links == 2 * $workers && !(grep { !$_->{trouble} } @links);
+        my @all = links(status());
+        @all == @links * $workers && !(grep { !$_->{trouble} } @all);
     }), 'not ready, and says so');
 --- error_log
 DB index is out of range
@@ -457,9 +460,9 @@ DB index is out of range
 --- log_level: debug
 --- check
     await('wrong_password', sub {
-        my @links = map { values %{$_->{links}} } @{status()->{processes}};
-        @links == 2 * $workers
-            && !(grep { ($_->{trouble} || '') ne 'wrong_password' } @links);
+        my @all = links(status());
+        @all == @links * $workers
+            && !(grep { ($_->{trouble} || '') ne 'wrong_password' } @all);
     });
     unlike(error_log(), qr/hunter2/, 'the log tells no password');
 --- error_log

@@ -1,9 +1,11 @@
-# `waiting_queue_status` is what an operator looks at when something is wrong and
-# what monitoring reads all day.  So it must answer whatever state Redis is in,
-# be exactly what its readers parse, and behave like any other nginx location.
+# `waiting_queue_status` is what an operator looks at when something is wrong
+# and what monitoring reads all day.  So it must answer whatever state Redis is
+# in, be exactly what its readers parse, and behave like any other nginx
+# location.
 
 use WaitingQueue::Test;
 use WaitingQueue::Live;
+use WaitingQueue::Sse;
 
 use IO::Socket::INET;
 use IO::Uncompress::Gunzip ();
@@ -11,6 +13,9 @@ use JSON::PP;
 use Time::HiRes ();
 
 my $workers = $ENV{WQ_WORKERS} || 1;
+
+# of each of them
+my @links = qw(commands reader router);
 
 my $not_allowed = '{"error":"method_not_allowed","message":"this address does '
                   . "not have this method\"}\n";
@@ -49,41 +54,7 @@ my @bad = (
 );
 
 
-# the fields, as they are documented; 'n' is a number, not negative
-
-my %histogram = map { $_ => 'n' }
-                    qw(0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025
-                       0.05 0.1 0.25 0.5 1 2.5 +Inf count sumUs);
-
-my %link = (
-    state => qr/^(idle|resolving|connecting|authenticating|selecting
-                  |loading_scripts|ready|draining)$/x,
-    trouble => qr/^[a-z_]+$/,
-    roundTrip => \%histogram,
-    map { $_ => 'n' } qw(since inFlight connects reconnects connectFailures
-                         sent failed timedOut lost refused badReplies
-                         scriptMisses)
-);
-
-my %process = (
-    instance => qr/^[A-Za-z0-9._~\@:-]+-\d+-\d{13}$/,
-    draining => 'bool',
-    links => { commands => \%link, reader => \%link },
-    map { $_ => 'n' } qw(worker pid heartbeats lateHeartbeats dispatched
-                         dispatchGarbage)
-);
-
-my %fields = (
-    version => qr/^\d+\.\d+\.\d+$/,
-    node => qr/^[A-Za-z0-9._~\@:-]{1,64}$/,
-    prefix => qr/^[A-Za-z0-9._~\@:-]{0,64}$/,
-    redis => { address => qr/^127\.0\.0\.1:\d+$/, db => 'n', timeoutMs => 'n',
-               maxInFlight => 'n' },
-    processes => [ \%process ],
-);
-
-
-# counters: name in JSON => name in Prometheus
+# figures: name in JSON => name in Prometheus
 
 my %link_counters = map { @$_[0] => "waiting_queue_redis_$$_[1]_total" }
     [ connects => 'connects' ], [ reconnects => 'reconnects' ],
@@ -94,8 +65,83 @@ my %link_counters = map { @$_[0] => "waiting_queue_redis_$$_[1]_total" }
 
 my %process_counters = map { @$_[0] => "waiting_queue_$$_[1]_total" }
     [ heartbeats => 'heartbeats' ], [ lateHeartbeats => 'late_heartbeats' ],
+    [ streamsOpened => 'streams_opened' ],
+    [ streamsClosed => 'streams_closed' ],
+    [ streamsReplaced => 'streams_replaced' ],
+    [ streamsStalled => 'streams_stalled' ],
+    [ streamsTimedOut => 'streams_timed_out' ],
+    [ joinsRefused => 'joins_refused' ],
+    [ positionsSent => 'positions_sent' ],
+    [ promotionsTold => 'promotions_told' ],
+    [ commentsSent => 'comments_sent' ],
+    [ capacityAsked => 'capacity_requests' ],
+    [ capacityFailed => 'capacity_failures' ], [ leaves => 'leaves' ],
+    [ releases => 'releases' ], [ promoteRounds => 'promote_rounds' ],
+    [ promoteCalls => 'promote_calls' ],
+    [ promoteUs => 'promote_microseconds' ], [ promoted => 'promotions' ],
+    [ lapsed => 'lapses' ], [ broadcasts => 'broadcasts' ],
+    [ broadcastUs => 'broadcast_microseconds' ],
+    [ lateTicks => 'late_ticks' ], [ resyncs => 'resyncs' ],
+    [ restored => 'restored' ], [ routed => 'routed_messages' ],
+    [ unroutable => 'unroutable_messages' ],
+    [ routerGarbage => 'router_garbage' ], [ claimed => 'claimed_messages' ],
+    [ reaped => 'reaped' ], [ buried => 'buried_instances' ],
     [ dispatched => 'dispatch_messages' ],
     [ dispatchGarbage => 'dispatch_garbage' ];
+
+my %process_gauges = map { @$_[0] => "waiting_queue_$$_[1]" }
+    [ streams => 'streams' ], [ absent => 'absent_clients' ],
+    [ routerLagMs => 'router_lag_milliseconds' ],
+    [ dispatcherLagMs => 'dispatcher_lag_milliseconds' ],
+    [ broadcastLastUs => 'broadcast_last_microseconds' ];
+
+my %event_figures = map { @$_[0] => "waiting_queue_event_$$_[1]" }
+    [ waiting => 'waiting' ], [ active => 'active' ],
+    [ freeSlots => 'free_slots' ], [ joined => 'joined_total' ],
+    [ direct => 'direct_total' ], [ promoted => 'promoted_total' ],
+    [ left => 'left_total' ], [ expired => 'expired_total' ],
+    [ streams => 'streams' ], [ promotedPerMinute => 'promoted_per_minute' ];
+
+
+# the fields, as they are documented; 'n' is a number, not negative, 'i' any
+# whole one
+
+my %histogram = map { $_ => 'n' }
+                    qw(0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025
+                       0.05 0.1 0.25 0.5 1 2.5 +Inf count sumUs);
+
+my %link = (
+    state => qr/^(idle|resolving|connecting|authenticating|selecting
+                  |loading_scripts|ready|draining)$/x,
+    trouble => qr/^[a-z_]+$/,
+    roundTrip => \%histogram,
+    map { $_ => 'n' } qw(since inFlight), keys %link_counters
+);
+
+my %process = (
+    instance => qr/^[A-Za-z0-9._~\@:-]+-\d+-\d{13}$/,
+    draining => 'bool',
+    links => { map { $_ => \%link } @links },
+    map { $_ => 'n' } qw(worker pid), keys %process_counters,
+                      keys %process_gauges
+);
+
+my %event = (
+    (map { $_ => 'n' } keys %event_figures),
+    event => qr/^[A-Za-z0-9._~\@:-]{1,128}$/,
+    freeSlots => 'i',
+    ageMs => 'n',
+);
+
+my %fields = (
+    version => qr/^\d+\.\d+\.\d+$/,
+    node => qr/^[A-Za-z0-9._~\@:-]{1,64}$/,
+    prefix => qr/^[A-Za-z0-9._~\@:-]{0,64}$/,
+    redis => { address => qr/^127\.0\.0\.1:\d+$/, db => 'n', timeoutMs => 'n',
+               maxInFlight => 'n' },
+    processes => [ \%process ],
+    events => [ \%event ],
+);
 
 
 # "--- check" runs after the request, as one test
@@ -119,7 +165,7 @@ add_response_body_check(sub {
     });
 });
 
-plan tests => @bad + repeat_each() * (blocks() * 4 + 51);
+plan tests => @bad + repeat_each() * (blocks() * 4 + 53);
 
 for my $case (@bad) {
     my ($name, $http, $message) = @$case;
@@ -132,6 +178,9 @@ for my $case (@bad) {
 }
 
 redis('FLUSHALL');
+
+# streams count too
+worker_connections(256);
 
 run_tests();
 
@@ -163,8 +212,9 @@ sub fits {
 
     my $text = JSON::PP->new->allow_nonref->encode($value);
 
-    if ($type eq 'n') {
-        return $text =~ /^\d+$/ ? () : "$path: no number: $text";
+    if ($type eq 'n' || $type eq 'i') {
+        return $text =~ ($type eq 'n' ? qr/^\d+$/ : qr/^-?\d+$/)
+               ? () : "$path: no number: $text";
     }
 
     return if $path =~ /\.trouble$/ && !defined $value;
@@ -421,7 +471,7 @@ Cache-Control: no-store
         'waiting_queue_info', 'waiting_queue_worker_draining',
         'waiting_queue_redis_up', 'waiting_queue_redis_in_flight',
         'waiting_queue_redis_state', values %link_counters,
-        values %process_counters,
+        values %process_counters, values %process_gauges,
         map { "waiting_queue_redis_round_trip_seconds_$_" }
             qw(bucket sum count);
     is_deeply([ sort keys %$metrics ], [ sort keys %expected ], 'the metrics');
@@ -440,7 +490,14 @@ Cache-Control: no-store
             ok($low->{$json} <= $value && $value <= $high->{$json}, $name);
         }
 
-        for my $link (qw(commands reader)) {
+        # nobody is there, and there are no messages
+
+        while (my ($json, $name) = each %process_gauges) {
+            is($low->{$json}, 0, $json);
+            is($metrics->{$name}{$process}, 0, $name);
+        }
+
+        for my $link (@links) {
             my ($from, $to) = map { $_->{links}{$link} } $low, $high;
             my $series = "link=$link,worker=$worker";
 
@@ -681,19 +738,21 @@ plain
        'no link is up');
     is(scalar(grep { /trouble=connect_failed/ }
                    keys %{$metrics->{waiting_queue_redis_state}}),
-       2 * $workers, 'every link is in trouble');
+       @links * $workers, 'every link is in trouble');
     is(scalar keys %{$metrics->{waiting_queue_redis_connect_failures_total}},
-       2 * $workers, 'failures of every link');
+       @links * $workers, 'failures of every link');
 
     is(http('GET', '/html/file.txt')->{content}, "a file\n",
        'a file is served untouched');
     is(http('POST', '/status')->{status}, 405, 'and POST is a 405');
 
     my @down = error_log() =~ /(link is down: connect_failed \(127)/g;
-    is(scalar @down, 2 * $workers, 'each link says it once, not at each try');
+    is(scalar @down, @links * $workers,
+       'each link says it once, not at each try');
 --- error_log
 redis commands link is down: connect_failed (127.0.0.1:
 redis reader link is down: connect_failed (127.0.0.1:
+redis router link is down: connect_failed (127.0.0.1:
 
 
 
@@ -914,3 +973,145 @@ Allow: GET, HEAD
 [ 200, 405 ]
 --- response_headers eval
 [ 'X-Who: operator', 'X-Who: operator' ]
+
+
+
+=== TEST 22: events
+--- http_config
+    waiting_queue_redis redis://127.0.0.1:$TEST_NGINX_REDIS_PORT;
+    waiting_queue_prefix t002-22:;
+--- config
+    location = /status {
+        waiting_queue_status;
+    }
+    location = /metrics {
+        waiting_queue_status prometheus;
+    }
+    location ~ ^/events/(?<id>[^/]+)$ {
+        waiting_queue_stream;
+        waiting_queue_event $id;
+        waiting_queue_user $arg_user;
+        waiting_queue_capacity 1;
+    }
+--- request
+GET /status
+--- response_body_like: "events":\[\]
+--- check
+    my $sse = WaitingQueue::Sse->new(port => server_port());
+    my $long = 'z' x 128;
+
+    ready();
+
+    # one inside and two in line, which Redis tells once in a round
+
+    my @streams = map { $sse->open(path => "/events/b?user=$_") } qw(u1 u2 u3);
+    $sse->run_until(sub { !grep { !$_->last } @streams }, 10, 'three streams');
+
+    push @streams, $sse->open(path => "/events/$long?user=u"),
+                   $sse->open(path => '/events/A?user=u');
+
+    my $status = await('all that was said of three events', sub {
+        $sse->turn(0);
+        my $status = status();
+        my ($event) = grep { $_->{event} eq 'b' } @{$status->{events}};
+        @{$status->{events}} == 3 && $event->{waiting} == 2
+            && !(grep { $_->{active} != 1 || $_->{streams} < 1 }
+                      @{$status->{events}})
+            && $event->{streams} == 3 && $status;
+    });
+
+    is_deeply([ fits($status, \%fields, '$') ], [], 'fields');
+    is_deeply([ map { $_->{event} } @{$status->{events}} ],
+              [ 'A', 'b', $long ], 'in order');
+
+    my %figures = (active => 1, freeSlots => 0, direct => 1, promoted => 0,
+                   left => 0, expired => 0, promotedPerMinute => 0);
+    my %more = (b => { waiting => 2, joined => 3, streams => 3 },
+                A => { waiting => 0, joined => 1, streams => 1 });
+
+    for my $event (@{$status->{events}}) {
+        my %event = %$event;
+        ok(delete $event{ageMs} < 15000, 'not of long ago');
+        is_deeply(\%event, { %figures, %{$more{$event{event}} || $more{A}},
+                             event => $event{event} },
+                  substr $event{event}, 0, 1);
+    }
+
+    my $metrics = prometheus(http('GET', '/metrics')->{content});
+
+    for my $event (@{$status->{events}}) {
+        is($metrics->{$event_figures{$_}}{"event=$event->{event}"},
+           $event->{$_}, $event_figures{$_}) for sort keys %event_figures;
+        like($metrics->{waiting_queue_event_age_seconds}
+                       {"event=$event->{event}"}, qr/^\d+\.\d{3}$/, 'age');
+    }
+
+    is((grep { keys %{$metrics->{$_}} != 3 }
+             grep { /^waiting_queue_event_/ } keys %$metrics), 0,
+       'three series of each');
+
+    # what the processes say adds up to it
+
+    my $sum = 0;
+    $sum += $_->{streams} for @{$status->{processes}};
+    is($sum, 5, 'streams of the processes');
+
+    $sum = 0;
+    $sum += $_ for values %{$metrics->{waiting_queue_streams}};
+    is($sum, 5, 'for Prometheus too');
+
+    $_->close for @streams;
+
+    await('the streams to be gone', sub {
+        my $status = status();
+        !grep { $_->{streams} } @{$status->{processes}}, @{$status->{events}};
+    });
+
+    is_deeply([ $sse->violations ], [], 'what the streams said');
+
+
+
+=== TEST 23: a lot of events with long names
+--- http_config
+    waiting_queue_redis redis://127.0.0.1:$TEST_NGINX_REDIS_PORT;
+    waiting_queue_prefix t002-23:;
+--- config
+    location = /status {
+        waiting_queue_status;
+    }
+    location = /metrics {
+        waiting_queue_status prometheus;
+    }
+    location ~ ^/events/(?<id>[^/]+)$ {
+        waiting_queue_stream;
+        waiting_queue_event $id;
+        waiting_queue_user $arg_user;
+        waiting_queue_capacity 1000000000;
+    }
+--- request
+GET /status
+--- check
+    my $sse = WaitingQueue::Sse->new(port => server_port());
+    my @ids = map { sprintf '%03d%s', $_, 'e' x 125 } 1 .. 100;
+
+    ready();
+
+    my @streams = map { $sse->open(path => "/events/$_?user=u") } @ids;
+    $sse->run_until(sub { !grep { !$_->last } @streams }, 10, 'streams');
+
+    my $status = await('all events', sub {
+        $sse->turn(0);
+        my $status = status();
+        @{$status->{events}} == @ids
+            && !(grep { $_->{active} != 1 } @{$status->{events}}) && $status;
+    });
+
+    is_deeply([ fits($status, \%fields, '$') ], [], 'fields');
+    is_deeply([ map { $_->{event} } @{$status->{events}} ], \@ids, 'all');
+
+    my $metrics = prometheus(http('GET', '/metrics')->{content});
+    is((grep { keys %{$metrics->{$_}} != @ids }
+             grep { /^waiting_queue_event_/ } keys %$metrics), 0,
+       'a series for each');
+    is($metrics->{waiting_queue_event_free_slots}{"event=$ids[-1]"}, 999999999,
+       'up to the last');

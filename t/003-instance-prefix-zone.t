@@ -31,8 +31,8 @@ my @bad = (
     (map { [ "zone $_", "waiting_queue_zone $_;",
              '"waiting_queue_zone" directive: invalid size "'
              . unquote($_)
-             . '", must be a number with "k" or "m", at least 256k' ] }
-         qw(0 1 1k 255k 262143 abc -1 1g 1m2 ""), '"1 m"', '"256 k"'),
+             . '", must be a number with "k" or "m", at least 512k' ] }
+         qw(0 1 1k 511k 524287 abc -1 1g 1m2 ""), '"1 m"', '"512 k"'),
 
     (map { [ "$_ without a value", "$_;",
              "invalid number of arguments in \"$_\" directive" ],
@@ -56,8 +56,8 @@ my @good = (
     'waiting_queue_instance ' . 'a' x 64 . ';',
     'waiting_queue_prefix "";',
     'waiting_queue_prefix ' . 'a' x 64 . ';',
-    'waiting_queue_zone 256k;',
-    'waiting_queue_zone 262144;',
+    'waiting_queue_zone 512k;',
+    'waiting_queue_zone 524288;',
     'waiting_queue_zone 1m;',
     'waiting_queue_zone 16M;',
 );
@@ -121,10 +121,27 @@ sub unquote {
 }
 
 
-# keys(prefix): the names that begin with it, in order
+# keys_of(prefix, database): the names that begin with it, in order, but that
+# of the lease of a round, which comes and goes
 
 sub keys_of {
-    return [ sort split /\n/, redis('KEYS', "$_[0]*") ];
+    my ($prefix, $database) = @_;
+
+    return [ sort grep { $_ ne "${prefix}PROMOTION_LEASE" }
+                       split /\n/, redis('-n', $database || 0,
+                                         'KEYS', "$prefix*") ];
+}
+
+
+# led(prefix, database): a round of promotion has been led, and what that leaves
+# is there
+
+sub led {
+    my ($prefix, $database) = @_;
+
+    await('a round', sub {
+        redis('-n', $database || 0, 'EXISTS', "${prefix}PROMOTION_ROUND");
+    });
 }
 
 
@@ -139,10 +156,26 @@ sub named {
 
     my @instances = sort map { $_->{instance} } @{$status->{processes}};
 
+    led($prefix);
+
     is_deeply(keys_of($prefix),
-              [ sort "${prefix}WAITING_INSTANCES",
+              [ sort "${prefix}WAITING_INSTANCES", "${prefix}ENTRY",
+                     "${prefix}PROMOTION_ROUND",
                      map { "${prefix}DISPATCH:{$_}" } @instances ],
               'the keys');
+
+    my $leader = redis('GET', "${prefix}PROMOTION_LEASE");
+    my $left = redis('PTTL', "${prefix}PROMOTION_LEASE");
+    ok($leader eq '' || (grep { $_ eq $leader } @instances),
+       'one of the instances leads the round, or none now');
+    ok($left == -2 || ($left >= 0 && $left <= 1000),
+       'and not for longer than a round');
+
+    is(redis('TYPE', "${prefix}ENTRY"), 'stream', 'a STREAM');
+    like(redis('XINFO', 'GROUPS', "${prefix}ENTRY"),
+         qr/^name\nwaiting_queue\n/, 'with a group');
+    is_deeply([ consumers("${prefix}ENTRY") ], \@instances,
+              'that all instances read');
 
     is(redis('TYPE', "${prefix}WAITING_INSTANCES"), 'zset', 'a ZSET');
     is_deeply([ sort split /\n/,
@@ -167,7 +200,19 @@ sub named {
            'a STREAM');
         like(redis('XINFO', 'GROUPS', "${prefix}DISPATCH:{$instance}"),
              qr/^name\nwaiting_queue\n/, 'with a group');
+        is_deeply([ consumers("${prefix}DISPATCH:{$instance}") ],
+                  [ $instance ], 'that it alone reads');
     }
+}
+
+
+# consumers(stream): of its group, in order
+
+sub consumers {
+    my ($stream) = @_;
+
+    my $answer = redis('XINFO', 'CONSUMERS', $stream, 'waiting_queue');
+    return sort $answer =~ /^name\n(.*)$/mg;
 }
 
 __DATA__
@@ -190,8 +235,10 @@ __DATA__
     like($process->{instance}, qr/^\Q$host\E-$process->{pid}-\d{13}$/,
          'instance');
 
-    is_deeply([ sort split /\n/, redis('-n', 9, 'KEYS', '*') ],
-              [ sort 'WAITING_INSTANCES',
+    led('', 9);
+
+    is_deeply(keys_of('', 9),
+              [ sort 'WAITING_INSTANCES', 'ENTRY', 'PROMOTION_ROUND',
                      map { "DISPATCH:{$_->{instance}}" }
                          @{$status->{processes}} ],
               'the keys, without a prefix');
@@ -230,7 +277,7 @@ __DATA__
     my $list = redis('CLIENT', 'LIST');
     for my $process (@{status()->{processes}}) {
         like($list, qr/ name=\Q$process->{instance}\E:$_ /, $_)
-            for qw(commands reader);
+            for qw(commands reader router);
     }
 
 
@@ -250,7 +297,7 @@ __DATA__
     waiting_queue_redis unix:$TEST_NGINX_REDIS_SOCKET;
     waiting_queue_prefix t003-6:;
     waiting_queue_instance node;
-    waiting_queue_zone 256k;
+    waiting_queue_zone 512k;
 --- check
     named('t003-6:', 'node');
 
@@ -267,26 +314,35 @@ __DATA__
 
 
 
-=== TEST 8: a graceful stop leaves nothing in Redis
+=== TEST 8: a graceful stop leaves nothing of the instance in Redis
 --- master
 --- http_config
     waiting_queue_redis unix:$TEST_NGINX_REDIS_SOCKET;
     waiting_queue_prefix t003-8:;
     waiting_queue_instance node;
 --- check
-    redis('ZADD', 't003-8:WAITING_INSTANCES', 1, 'another-1-1');
-    redis('XADD', 't003-8:DISPATCH:{another-1-1}', '*', 'a', 'b');
-
     my $status = ready();
+
+    # alive for an hour, whatever this machine does meanwhile
+    redis('ZADD', 't003-8:WAITING_INSTANCES',
+          (redis('TIME') =~ /^(\d+)/)[0] * 1000 + 3600000, 'another-1-1');
+    redis('XADD', 't003-8:DISPATCH:{another-1-1}', '*', 'a', 'b');
+    redis('XGROUP', 'CREATECONSUMER', 't003-8:ENTRY', 'waiting_queue',
+          'another-1-1');
+
     is(scalar @{keys_of('t003-8:DISPATCH:')}, $workers + 1, 'all there');
+    led('t003-8:');
 
     stop_nginx();
 
     is_deeply(keys_of('t003-8:'),
-              [ 't003-8:DISPATCH:{another-1-1}', 't003-8:WAITING_INSTANCES' ],
+              [ 't003-8:DISPATCH:{another-1-1}', 't003-8:ENTRY',
+                't003-8:PROMOTION_ROUND', 't003-8:WAITING_INSTANCES' ],
               'no stream is left');
     is(redis('ZRANGE', 't003-8:WAITING_INSTANCES', 0, -1), 'another-1-1',
        'nor a heartbeat, but those of others');
+    is_deeply([ consumers('t003-8:ENTRY') ], [ 'another-1-1' ],
+              'nor a consumer');
 
     my $list = redis('CLIENT', 'LIST');
     unlike($list, qr/\Q$_->{instance}\E/, 'nor a connection')
@@ -294,15 +350,24 @@ __DATA__
 
 
 
-=== TEST 9: the last to stop leaves no key at all, however little is allowed
+=== TEST 9: the last to stop leaves what all share, however little is allowed
 --- master
 --- http_config
     waiting_queue_redis unix:$TEST_NGINX_REDIS_SOCKET in_flight=1;
     waiting_queue_prefix t003-9:;
 --- check
     ready();
+    led('t003-9:');
     stop_nginx();
-    is_deeply(keys_of('t003-9:'), [], 'nothing');
+
+    is_deeply(keys_of('t003-9:'), [ 't003-9:ENTRY', 't003-9:PROMOTION_ROUND' ],
+              'nothing else');
+    is(redis('XLEN', 't003-9:ENTRY'), 0, 'which is empty');
+    is_deeply([ consumers('t003-9:ENTRY') ], [], 'and nobody reads');
+
+    ok(await('the end of the lease', sub {
+        !redis('EXISTS', 't003-9:PROMOTION_LEASE');
+    }), 'nobody leads');
 
 
 
@@ -324,8 +389,14 @@ __DATA__
     });
     my $new = ready();
 
+    led('t003-10:');
+
     is_deeply(keys_of('t003-10:'),
-              [ sort 't003-10:WAITING_INSTANCES',
+              [ sort 't003-10:WAITING_INSTANCES', 't003-10:ENTRY',
+                     't003-10:PROMOTION_ROUND',
                      map { "t003-10:DISPATCH:{$_->{instance}}" }
                          @{$new->{processes}} ],
               'the keys are those of the new workers');
+    is_deeply([ consumers('t003-10:ENTRY') ],
+              [ sort map { $_->{instance} } @{$new->{processes}} ],
+              'and so are the readers of ENTRY');

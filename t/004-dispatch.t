@@ -1,6 +1,7 @@
 # DISPATCH:{instance} is how the rest of the system speaks to one worker, and
-# anybody who can write to Redis can put something there.  Whatever it is, the
-# worker must deal with it, say so, keep the stream empty, and live on.
+# ENTRY to whichever is free.  Anybody who can write to Redis can put something
+# there.  Whatever it is, a worker must deal with it, say so, keep the stream
+# empty, and live on.
 
 use WaitingQueue::Test;
 use WaitingQueue::Live;
@@ -53,11 +54,49 @@ sub streams {
 }
 
 
-# consumed(total): every worker has read so many messages since it began, and
-# nothing of them is left; returns the status
+# empty(stream): nothing is in it, and nothing read but not acknowledged
+
+sub empty {
+    my ($stream) = @_;
+
+    return redis('XLEN', $stream) == 0
+           && redis('XPENDING', $stream, 'waiting_queue') =~ /^0\b/;
+}
+
+
+# message(instance, more): a message as it should be, for XADD
+
+sub message {
+    my ($instance, %more) = @_;
+
+    my %fields = (type => 'expired', userId => 'u1', eventId => 'e1',
+                  instanceId => $instance, idx => 1, token => '',
+                  expiresAt => 0, serial => 0, %more);
+
+    return map { ($_, $fields{$_}) }
+           grep { defined $fields{$_} }
+                qw(type userId eventId instanceId idx token expiresAt serial);
+}
+
+
+# sum(status, counter): of all workers
+
+sub sum {
+    my ($status, $counter) = @_;
+
+    my $sum = 0;
+    $sum += $_->{$counter} for @{$status->{processes}};
+
+    return $sum;
+}
+
+
+# consumed(total, garbage): every worker has read so many messages since it
+# began, all of them garbage or as many as said, and nothing of them is left;
+# returns the status
 
 sub consumed {
-    my ($total) = @_;
+    my ($total, $garbage) = @_;
 
     my $status = await("$total messages on every worker", sub {
         my $status = status();
@@ -68,13 +107,11 @@ sub consumed {
     for my $process (@{$status->{processes}}) {
         my $stream = stream($status, $process);
 
-        await('an empty stream', sub {
-            redis('XLEN', $stream) == 0
-                && redis('XPENDING', $stream, 'waiting_queue') =~ /^0\b/;
-        });
+        await('an empty stream', sub { empty($stream) });
 
         is($process->{dispatched}, $total, 'dispatched');
-        is($process->{dispatchGarbage}, $total, 'dispatchGarbage');
+        is($process->{dispatchGarbage},
+           defined $garbage ? $garbage : $total, 'dispatchGarbage');
     }
 
     return $status;
@@ -145,9 +182,10 @@ __DATA__
         ok(@lines >= 1 && @lines <= $allowed, 'a warning, once in 10 s')
             or diag(@lines);
 
-        like($lines[0], qr/waiting_queue:\ what\ was\ put\ into\ the\ dispatch
-                           \ stream\ of\ "\Q$process->{instance}\E"
-                           \ makes\ no\ sense/x, 'which tells the stream');
+        my $name = stream($status, $process);
+        like($lines[0], qr/waiting_queue:\ what\ was\ put\ into\ the\ stream
+                           \ "\Q$name\E"\ makes\ no\ sense/x,
+             'which tells the stream');
 
         my ($id) = $lines[0] =~ / from "(\d+-\d+)" on/;
         my $own = $ids{stream($status, $process)};
@@ -245,7 +283,8 @@ __DATA__
 
     for my $process (@{$status->{processes}}) {
         my @own = grep { /\] $process->{pid}#/ } @lines;
-        ok(@own >= 1 && @own <= $allowed, 'said, and not more than once in 10 s')
+        ok(@own >= 1 && @own <= $allowed,
+           'said, and not more than once in 10 s')
             or diag(@own);
     }
 
@@ -319,11 +358,217 @@ __DATA__
 
     my $streams = streams(ready());
     ok(await('empty streams', sub {
-        !grep { redis('XLEN', $_)
-                || redis('XPENDING', $_, 'waiting_queue') !~ /^0\b/ }
-              @$streams;
+        !grep { !empty($_) } @$streams;
     }), 'in the end nothing is left');
 
     my $now = healthy($status);
     is((grep { $_->{links}{commands}{reconnects} } @{$now->{processes}}), 0,
        'no reconnect');
+
+
+
+=== TEST 8: messages of users who are not here are dealt with and removed
+--- http_config
+    waiting_queue_redis unix:$TEST_NGINX_REDIS_SOCKET;
+    waiting_queue_prefix t004-8:;
+--- check
+    my $status = ready();
+
+    for my $process (@{$status->{processes}}) {
+        my $stream = stream($status, $process);
+        my $instance = $process->{instance};
+
+        redis('XADD', $stream, '*', message($instance));
+        redis('XADD', $stream, '*', message($instance, type => 'replaced',
+                                            serial => '1700000000000000'));
+        redis('XADD', $stream, '*', message($instance, token => 'a' x 40,
+                                            idx => '9223372036854775807',
+                                            userId => 'u' x 128,
+                                            eventId => 'e' x 128));
+        redis('XADD', $stream, '*', message($instance, idx => 0));
+
+        # a lease that waits for its user to come back
+        redis('XADD', $stream, '*', message($instance, type => 'promoted',
+                                            token => '0123456789' x 4,
+                                            expiresAt => '9999999999999'));
+    }
+
+    my $now = consumed(5, 0);
+    is($_->{absent}, 1, 'one is waited for') for @{$now->{processes}};
+
+    is(scalar logged(qr/\[(warn|error|crit)\]/), 0, 'nothing is logged');
+    healthy($status);
+
+
+
+=== TEST 9: a message with one field that is wrong is garbage
+--- http_config
+    waiting_queue_redis unix:$TEST_NGINX_REDIS_SOCKET;
+    waiting_queue_prefix t004-9:;
+--- check
+    my $status = ready();
+
+    my @wrong = (
+        (map { [ type => $_ ] } undef, '', 'Expired', 'expire', 'expiredx',
+                                'none'),
+        (map { my $field = $_;
+               map { [ $field => $_ ] } undef, '', 'a b', 'a"b', 'a{b}',
+                                        "a\n", "\xc3\xa9", 'x' x 129 }
+             qw(userId eventId instanceId)),
+        (map { my $field = $_;
+               map { [ $field => $_ ] } undef, '', '-1', '1.5', '1e3', ' 1',
+                                        '01', 'one', '9223372036854775808',
+                                        '9' x 100 }
+             qw(idx expiresAt serial)),
+        (map { [ token => $_ ] } 'a' x 39, 'a' x 41, 'a', 'a' x 39 . '"',
+                                 'a' x 39 . "\n"),
+        [ type => 'promoted' ],
+    );
+
+    for my $process (@{$status->{processes}}) {
+        redis('XADD', stream($status, $process), '*',
+              message($process->{instance}, @$_)) for @wrong;
+    }
+
+    my $now = consumed(scalar @wrong);
+    is($_->{absent}, 0, 'nobody is waited for') for @{$now->{processes}};
+
+    # each of them but for this field would have been right
+    redis('XADD', stream($status, $_), '*', message($_->{instance}))
+        for @{$status->{processes}};
+    consumed(@wrong + 1, scalar @wrong);
+
+    healthy($status);
+
+
+
+=== TEST 10: ENTRY: each message goes to its instance, garbage to nobody
+--- http_config
+    waiting_queue_redis unix:$TEST_NGINX_REDIS_SOCKET;
+    waiting_queue_prefix t004-10:;
+--- check
+    my $status = ready();
+    my $entry = 't004-10:ENTRY';
+    my ($s) = split /\n/, redis('TIME');
+
+    # it was written a minute ago, by its id
+    redis('XADD', $entry, ($s - 60) . '000-1', message('nobody-1-1'));
+
+    my $now = await('that one', sub {
+        my $now = status();
+        sum($now, 'unroutable') && $now;
+    });
+
+    my $lag = sum($now, 'routerLagMs');
+    ok($lag >= 59000 && $lag < 300000, 'the status tells the lag')
+        or diag($lag);
+    is(redis('EXISTS', 't004-10:DISPATCH:{nobody-1-1}'), 0,
+       'nothing is written for an instance that is none');
+
+    redis('XADD', $entry, '*', 'a', 'b');
+    redis('XADD', $entry, '*', message('nobody-1-1', idx => 'x'));
+    redis('XADD', $entry, '*', message(''));
+    redis('XADD', $entry, '*', message($_->{instance}))
+        for @{$status->{processes}};
+
+    consumed(1, 0);
+
+    $now = await('all of it', sub {
+        my $now = status();
+        sum($now, 'routed') >= 4 + $workers && $now;
+    });
+
+    is(sum($now, 'routed'), 4 + $workers, 'routed');
+    is(sum($now, 'routerGarbage'), 3, 'routerGarbage');
+    is(sum($now, 'unroutable'), 1, 'unroutable');
+    is(sum($now, 'claimed'), 0, 'claimed');
+
+    ok(await('an empty ENTRY', sub { empty($entry) }), 'nothing is left');
+
+    my @lines = logged(qr/\[warn\]/);
+    ok(@lines >= 1 && @lines <= 3, 'a warning') or diag(@lines);
+    like($_, qr/what was put into the stream "\Q$entry\E" makes no sense/,
+         'which tells the stream') for @lines;
+
+    is(scalar logged(qr/\[(error|crit)\]/), 0, 'no error');
+    healthy($status);
+
+
+
+=== TEST 11: ENTRY: deleted, without its group, of another type
+--- http_config
+    waiting_queue_redis unix:$TEST_NGINX_REDIS_SOCKET;
+    waiting_queue_prefix t004-11:;
+--- check
+    my $status = ready();
+    my $entry = 't004-11:ENTRY';
+    my $total = 0;
+
+    my $goes_on = sub {
+        redis('XADD', $entry, '*', message($_->{instance}))
+            for @{$status->{processes}};
+        consumed(++$total, 0);
+    };
+
+    my $made_anew = sub {
+        ok(await('the stream and its group', sub {
+            redis('TYPE', $entry) eq 'stream'
+                && redis('XINFO', 'GROUPS', $entry) =~ /waiting_queue/;
+        }), 'is made anew');
+    };
+
+    $goes_on->();
+
+    redis('DEL', $entry);
+    $made_anew->();
+    $goes_on->();
+
+    redis('XGROUP', 'DESTROY', $entry, 'waiting_queue');
+    $goes_on->();
+
+    redis('SET', $entry, 'not a stream');
+    await('refusals on every worker', sub {
+        !grep { $_->{links}{router}{failed} < 3 } @{status()->{processes}};
+    });
+    is(redis('GET', $entry), 'not a stream', 'the key is left alone');
+
+    redis('DEL', $entry);
+    $made_anew->();
+    $goes_on->();
+
+    healthy($status);
+
+
+
+=== TEST 12: ENTRY: what a dead worker has read and not handed on is claimed
+--- http_config
+    waiting_queue_redis unix:$TEST_NGINX_REDIS_SOCKET;
+    waiting_queue_prefix t004-12:;
+--- check
+    my $status = ready();
+    my $entry = 't004-12:ENTRY';
+
+    # more than one claim gives, read by it before anybody else can
+    redis('EVAL', 'for i = 1, 250 do '
+                  . 'redis.call("XADD", KEYS[1], "*", unpack(ARGV)) end '
+                  . 'redis.call("XADD", KEYS[1], "*", "a", "b") '
+                  . 'local read = redis.call("XREADGROUP", "GROUP", '
+                  . '"waiting_queue", "dead-1-1", "STREAMS", KEYS[1], ">") '
+                  . 'for _, message in ipairs(read[1][2]) do '
+                  . 'redis.call("XCLAIM", KEYS[1], "waiting_queue", '
+                  . '"dead-1-1", 0, message[1], "IDLE", 60000, "JUSTID") end',
+          1, $entry, message($status->{processes}[0]{instance}));
+
+    my $now = await('all of it', sub {
+        my $now = status();
+        sum($now, 'routed') >= 251 && sum($now, 'dispatched') >= 250 && $now;
+    });
+
+    is(sum($now, 'claimed'), 251, 'claimed');
+    is(sum($now, 'routed'), 251, 'routed');
+    is(sum($now, 'routerGarbage'), 1, 'garbage too');
+    is(sum($now, 'dispatched'), 250, 'and told');
+    is($now->{processes}[0]{dispatched}, 250, 'to whom they are for');
+
+    ok(await('an empty ENTRY', sub { empty($entry) }), 'nothing is left');
+    healthy($status);

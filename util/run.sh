@@ -90,9 +90,10 @@ until curl -sf -o "$run/status.json" "http://127.0.0.1:$port/status"; do
 done
 
 echo
-echo "  page     http://127.0.0.1:$port/"
-echo "  status   http://127.0.0.1:$port/status"
-echo "  metrics  http://127.0.0.1:$port/metrics"
+echo "  the line  http://127.0.0.1:$port/"
+echo "  a stream  curl -N http://127.0.0.1:$port/events/demo/visitors/me"
+echo "  status    http://127.0.0.1:$port/status"
+echo "  metrics   http://127.0.0.1:$port/metrics"
 echo
 echo "Ctrl-C stops everything."
 

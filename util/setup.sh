@@ -20,7 +20,7 @@ for group in "$@"; do
             list="nginx redis-server redis-tools curl"
             ;;
         test)
-            list="nginx redis-server redis-tools curl perl procps \
+            list="nginx redis-server redis-tools curl openssl perl procps \
                   libtest-nginx-perl"
             ;;
         lint)

@@ -7,8 +7,8 @@
 # something fails; ports are chosen free, so several runs may go on at once.
 # t/lib/WaitingQueue/Test.pm says what the tests find in their environment.
 #
-# WQ_WORKERS limits the run to one number of workers, WQ_KEEP=1 keeps the
-# directory.
+# WQ_WORKERS limits the run to one number of workers, WQ_JOBS=2 runs two files at
+# once, WQ_KEEP=1 keeps the directory.
 
 set -eu
 
@@ -21,6 +21,7 @@ build=$root/build
 run=$build/test/$flavour.$$
 redis_pid=
 socket_dir=
+parts=
 
 case $flavour in
     plain)
@@ -43,6 +44,11 @@ esac
 finish() {
     status=$?
     trap - EXIT
+
+    for started in $parts; do
+        kill "${started#*:}" 2>/dev/null || true
+        wait "${started#*:}" 2>/dev/null || true
+    done
 
     if [ -n "$redis_pid" ]; then
         kill "$redis_pid" 2>/dev/null || true
@@ -134,24 +140,33 @@ END
                      -e "$run/logs/start.log"
 
 
-# prove_each WORKERS FILE...: nothing to do when a pattern matched no file
+# prove_each WORKERS FILE...
 
 prove_each() {
     workers=$1
     shift
 
-    if [ -f "${1-}" ]; then
-        echo "== $flavour, $workers worker(s)"
-        # shellcheck disable=SC2086  # no word at all when one after another
-        WQ_WORKERS=$workers prove $jobs -It/lib "$@"
-    fi
+    echo "== $flavour, $workers worker(s)"
+    # shellcheck disable=SC2086  # no word at all when one after another
+    WQ_WORKERS=$workers prove ${WQ_JOBS:+-j$WQ_JOBS} -It/lib "$@"
 }
 
-counts=${WQ_WORKERS:-1 4}
-jobs=
+
+# part NAME WORKERS JOBS FILE...: a run of its own, beside the others
+
+part() {
+    name=$1
+    workers=$2
+    jobs=$3
+    shift 3
+
+    WQ_WORKERS=$workers WQ_JOBS=$jobs util/test.sh "$flavour" "$@" \
+        > "$run/$name.out" 2>&1 &
+    parts="$parts $name:$!"
+}
 
 if [ $# -gt 0 ]; then
-    for count in $counts; do
+    for count in ${WQ_WORKERS:-1 4}; do
         prove_each "$count" "$@"
     done
 else
@@ -163,13 +178,24 @@ else
         util/test-control.sh "$run"
     fi
 
-    for count in $counts; do
-        prove_each "$count" t/*.t
+    # They mostly wait for something.  Those of t/fault have an nginx and a
+    # Redis each; the others share theirs, and go one after another.
+
+    for count in ${WQ_WORKERS:-1 4}; do
+        part "workers-$count" "$count" "" t/*.t
     done
 
-    # they have an nginx and a Redis each, and mostly wait for something
-    jobs=-j4
-    prove_each 1 t/fault/*.t
+    part fault 1 3 t/fault/*.t
+
+    failed=
+
+    for started in $parts; do
+        wait "${started#*:}" || failed=1
+        cat "$run/${started%:*}.out"
+    done
+
+    parts=
+    [ -z "$failed" ] || exit 1
 fi
 
 util/check-run.sh "$run"

@@ -150,7 +150,7 @@ if (sanitized()) {
     my $nginx = shift;
     $nginx->wait_ready;
     $nginx->{timeout} = 0.5;
-    kill STOP => $nginx->workers;
+    freeze($nginx->workers);
 } workers => 1;
 ok(scalar(grep { /had to be killed/ } @problems),
    'an nginx that does not quit is found');

@@ -13,6 +13,9 @@ use WaitingQueue::Fault;
 
 sub redis_at { return "waiting_queue_redis $_[0] timeout=300ms;" }
 
+# of the two workers
+my $links = 2 * link_names();
+
 
 # Redis is not there, then it is
 
@@ -25,7 +28,7 @@ wait_until { $nginx->sum('connectFailures', 'commands') >= 6 } 10,
            'refused: the tries go on';
 $nginx->unharmed('while the connection is refused');
 is($nginx->sum('connects', 'commands'), 0, 'refused: no connection counted');
-is(scalar($nginx->log_lines(0, qr/link is down: connect_failed/)), 4,
+is(scalar($nginx->log_lines(0, qr/link is down: connect_failed/)), $links,
    'refused: one line for each link of each worker');
 
 $redis = start_redis(port => $redis->port);
@@ -37,29 +40,30 @@ is($nginx->sum('reconnects', 'commands'), 0, 'refused: which was no reconnect');
 # kill -9 of Redis, and another one in its place
 
 my $mark = $nginx->mark;
-my $lost = $nginx->sum('lost', 'reader');
+my %lost = map { $_ => $nginx->sum('lost', $_) } qw(reader router);
 
 $redis->kill9;
 wait_until { $nginx->has_trouble('closed_by_redis|connect_failed') } 5,
            'kill -9 of Redis: noticed';
 $nginx->unharmed('while Redis is dead');
-ok($nginx->sum('lost', 'reader') > $lost,
-   'kill -9 of Redis: the read that was under way is counted as lost');
+ok($nginx->sum('lost', $_) > $lost{$_},
+   "kill -9 of Redis: the read of the $_ is counted as lost")
+    for sort keys %lost;
 
 $redis->start;
 $nginx->wait_ready('kill -9 of Redis: ready with the next one');
 is($nginx->sum('reconnects', $_), 2, "kill -9 of Redis: reconnects of $_")
-    for qw(commands reader);
-is(scalar($nginx->log_lines($mark, qr/is well again/)), 4,
+    for link_names();
+is(scalar($nginx->log_lines($mark, qr/is well again/)), $links,
    'kill -9 of Redis: one line for each link when it is over');
 
 
 # CLIENT KILL, of one link and of all
 
-for my $link (qw(commands reader)) {
-    my $other = $link eq 'reader' ? 'commands' : 'reader';
+for my $link (link_names()) {
+    my @others = grep { $_ ne $link } link_names();
     my $before = $nginx->sum('reconnects', $link);
-    my $aside = $nginx->sum('reconnects', $other);
+    my %aside = map { $_ => $nginx->sum('reconnects', $_) } @others;
 
     for my $client (grep { $_->{name} =~ /:$link$/ } $redis->clients) {
         $redis->cli('CLIENT', 'KILL', 'ID', $client->{id});
@@ -68,18 +72,23 @@ for my $link (qw(commands reader)) {
     wait_until { $nginx->sum('reconnects', $link) == $before + 2 } 5,
                "CLIENT KILL of $link: connected again";
     $nginx->wait_ready("CLIENT KILL of $link: well again");
-    is($nginx->sum('reconnects', $other), $aside,
-       "CLIENT KILL of $link: the other link does not notice");
+    is($nginx->sum('reconnects', $_), $aside{$_},
+       "CLIENT KILL of $link: the $_ link does not notice") for @others;
 }
 
-my $before = $nginx->sum('reconnects', 'reader')
-             + $nginx->sum('reconnects', 'commands');
+sub reconnects {
+    my $sum = 0;
+    $sum += $nginx->sum('reconnects', $_) for link_names();
+    return $sum;
+}
+
+my $before = reconnects();
 $redis->cli('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes');
-wait_until { $nginx->sum('reconnects', 'reader')
-             + $nginx->sum('reconnects', 'commands') == $before + 4 } 5,
+wait_until { reconnects() == $before + $links } 5,
            'CLIENT KILL TYPE normal: all connected again';
 $nginx->wait_ready('CLIENT KILL TYPE normal: well again');
-is(scalar($redis->clients), 4, 'Redis knows the living connections, no more');
+is(scalar($redis->clients), $links,
+   'Redis knows the living connections, no more');
 
 
 # a unix socket that is not there, then is
@@ -108,8 +117,7 @@ my $full = start_nginx(http => redis_at("redis://127.0.0.1:$port"));
 
 wait_until { $full->has_trouble('connect_timeout') } 5,
            'full backlog: every link says connect_timeout';
-wait_until { $full->sum('connectFailures', 'commands') >= 4
-             && $full->sum('connectFailures', 'reader') >= 4 } 15,
+wait_until { !grep { $full->sum('connectFailures', $_) < 4 } link_names() } 15,
            'full backlog: the tries go on';
 $full->unharmed('while nobody is let in');
 
@@ -164,7 +172,7 @@ wait_until { $slammed->has_trouble('closed_by_redis') } 5,
 wait_until { $slammed->sum('connectFailures', 'commands') >= 6 } 10,
            'closed at once: the tries go on';
 $slammed->unharmed('while every connection is closed at once');
-is(scalar($slammed->log_lines(0, qr/link is down/)), 4,
+is(scalar($slammed->log_lines(0, qr/link is down/)), $links,
    'closed at once: one line for each link of each worker');
 $fake->mode('good');
 $slammed->wait_ready('closed at once: ready when it does not');
@@ -199,7 +207,7 @@ is(scalar(grep { $_->{name} } $fourth->clients), 0,
    'resolver: a link that is ready stays where it is');
 $second->kill9;
 $resolving->wait_ready('resolver: the link follows the name', 15);
-is(scalar(grep { $_->{name} } $fourth->clients), 4,
+is(scalar(grep { $_->{name} } $fourth->clients), $links,
    'resolver: to the new address, without a reload');
 ok(scalar($resolving->log_lines(0, qr/well again \(127\.0\.0\.4:$shared\)/)),
    'resolver: the log tells which');

@@ -44,7 +44,9 @@ wait_until { $nginx->sum('scriptMisses', 'commands') > $misses } 5,
 goes_on('SCRIPT FLUSH');
 is($nginx->sum('failed', 'commands'), 0, 'SCRIPT FLUSH: no command failed');
 ok($nginx->ready, 'SCRIPT FLUSH: no link is in trouble');
-ok($nginx->sum('scriptMisses', 'commands') <= $misses + 2,
+
+# by each worker, that of the heartbeat and that of the rounds
+ok($nginx->sum('scriptMisses', 'commands') <= $misses + 2 * 2,
    'SCRIPT FLUSH: a script is sent whole but once');
 
 
@@ -122,26 +124,29 @@ wait_until { $redis->cli('ZCARD', 'WAITING_INSTANCES') eq 2 } 5,
            'wrong type: both instances are known again';
 
 my ($instance) = map { $_->{instance} } $nginx->rows;
-my $stream = "DISPATCH:{$instance}";
-my $sent = $nginx->sum('sent', 'reader');
 
-is($redis->cli('TYPE', $stream), 'stream', 'the stream of a worker is there');
-$redis->cli('SET', $stream, 'nonsense');
-$failed = $nginx->sum('failed', 'reader');
-wait_until { $nginx->sum('failed', 'reader') >= $failed + 2 } 10,
-           'wrong type of a stream: counted';
-ok($nginx->sum('sent', 'reader') - $sent < 20,
-   'wrong type of a stream: it is not asked at full speed');
-$redis->cli('DEL', $stream);
-wait_until { $redis->cli('TYPE', $stream) eq 'stream' } 5,
-           'wrong type of a stream: it is made anew';
+for my $case (['reader', "DISPATCH:{$instance}"], ['router', 'ENTRY']) {
+    my ($link, $stream) = @$case;
+    my $sent = $nginx->sum('sent', $link);
+
+    is($redis->cli('TYPE', $stream), 'stream', "the stream of the $link");
+    $redis->cli('SET', $stream, 'nonsense');
+    $failed = $nginx->sum('failed', $link);
+    wait_until { $nginx->sum('failed', $link) >= $failed + 2 } 10,
+               "wrong type of the stream of the $link: counted";
+    ok($nginx->sum('sent', $link) - $sent < 20,
+       "wrong type of the stream of the $link: not asked at full speed");
+    $redis->cli('DEL', $stream);
+    wait_until { $redis->cli('TYPE', $stream) eq 'stream' } 5,
+               "wrong type of the stream of the $link: it is made anew";
+}
 
 
 # all data gone
 
 is($redis->cli('FLUSHALL'), 'OK', 'FLUSHALL');
 wait_until { $redis->cli('ZCARD', 'WAITING_INSTANCES') eq 2
-             && 2 == grep { /^DISPATCH/ }
+             && 3 == grep { /^DISPATCH|^ENTRY$/ }
                      split /\n/, $redis->cli('KEYS', '*') } 8,
            'FLUSHALL: instances and streams are back';
 goes_on('FLUSHALL');
@@ -167,7 +172,8 @@ ok($rate < 40, 'read only: with growing delays')
 is($redis->cli('REPLICAOF', 'NO', 'ONE'), 'OK', 'REPLICAOF NO ONE');
 $nginx->wait_ready('read only: over');
 goes_on('read only');
-ok(scalar($nginx->log_lines($mark, qr/is down: read_only/)) <= 8,
+ok(scalar($nginx->log_lines($mark, qr/is down: read_only/))
+   <= 4 * link_names(),
    'read only: not a line for each try')
     or diag($nginx->log_lines($mark));
 
@@ -185,7 +191,8 @@ wait_until { $guessing->has_trouble('wrong_password') } 5,
 wait_until { $guessing->sum('connectFailures', 'commands') >= 6 } 10,
            'wrong password: the tries go on';
 $guessing->unharmed('with a wrong password');
-is(scalar($guessing->log_lines(0, qr/link is down: wrong_password/)), 4,
+is(scalar($guessing->log_lines(0, qr/link is down: wrong_password/)),
+   2 * link_names(),
    'wrong password: one line for each link');
 is(scalar($guessing->log_lines(0, qr/wrong-one/)), 0,
    'wrong password: which is not in the log');
@@ -224,7 +231,24 @@ wait_until { $humble->has_state('ready')
              && $humble->has_trouble('no_permission') } 10,
            'few rights: ready, and each command is refused';
 is($listed->cli(qw(ACL SETUSER waiting +evalsha +eval +@stream +@sortedset
-                       +del +time)), 'OK', 'the rest is allowed');
+                       +time)), 'OK', 'and what a heartbeat needs');
+wait_until { $humble->sum('heartbeats') >= 4
+             && $humble->has_state('ready')
+             && $humble->has_trouble('no_permission', 'commands')
+             && !grep { $_->{trouble} } $humble->links('reader'),
+                                        $humble->links('router') } 10,
+           'few rights: heartbeats and reads, and the rest is refused';
+is($listed->cli(qw(ACL SETUSER waiting +@hash +@list +@set +@string +del
+                       +unlink +exists)), 'OK', 'the rest is allowed');
 $humble->wait_ready('few rights: enough, without that to give itself a name');
+
+$failed = $humble->sum('failed', 'commands');
+my $rounds = $humble->sum('promoteRounds');
+wait_until { $humble->sum('promoteRounds') >= $rounds + 2 } 10,
+           'few rights: rounds of promotion are led';
+is($humble->sum('failed', 'commands'), $failed,
+   'few rights: nothing is refused any more');
+is(scalar($humble->log_lines(0, qr/commands link is refused commands/)), 2,
+   'few rights: all of it was one line for each worker');
 
 finish();

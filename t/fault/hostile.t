@@ -28,13 +28,13 @@ sub messages {
 
 sub bulk { return sprintf "\$%d\r\n%s\r\n", length $_[0], $_[0] }
 
-# once as given, then as a Redis that is in order has it
+# of each stream once as given, then as a Redis that is in order has it
 sub first_read {
     my $answer = shift;
-    my $said = 0;
+    my %said;
     return sub {
         my $words = shift;
-        return $answer if !$said++;
+        return $answer if !$said{ $words->[-2] }++;
         return $words->[-1] eq '>' ? undef : messages();
     };
 }
@@ -105,9 +105,12 @@ my @modes = (
      { LOAD => sub { $halved++ ? undef : "\$40\r\nabc" } }],
     ['half a handshake', $timeout, { SETNAME => '+O' }],
     ['no handshake', $timeout, { AUTH => undef }],
-    ['no PING', qr/reader link is down: command_timeout/, { PING => undef }],
-    ['half of a read', qr/reader link is down: command_timeout/,
-     { XGROUP => '+O' }],
+    (map { my $link = $_;
+           (["no PING, $link", qr/$link link is down: command_timeout/,
+             { PING => undef }],
+            ["half of a read, $link", qr/$link link is down: command_timeout/,
+             { XGROUP => '+O' }]) }
+         qw(reader router)),
 
     # another script than ours
     ['another SHA-1', $protocol, { LOAD => bulk('0' x 40) }],
@@ -151,17 +154,25 @@ my @modes = (
     # wrong types
     (map { ["LOAD answered with $_", $protocol, { LOAD => $types{$_} }] }
          sort keys %types),
-    (map { ["heartbeat answered with $_", 'badReplies',
-            { EVALSHA => $types{$_} }] }
-         sort keys %types),
+    (map { my $script = $_;
+           map { ["$script answered with $_", 'badReplies',
+                  { $script => $types{$_} }] }
+               sort keys %types }
+         qw(heartbeat fill_promotion_tasks)),
     (map { my ($name, $answer) = @$_;
            ["heartbeat answered with $name", 'badReplies',
-            { EVALSHA => $answer }] }
-         ['a negative time', "*2\r\n:-5\r\n:1\r\n"],
-         ['one field', "*1\r\n:1\r\n"],
-         ['words', "*2\r\n\$3\r\nabc\r\n\$0\r\n\r\n"],
+            { heartbeat => $answer }] }
+         ['a negative time', "*3\r\n:-5\r\n:1\r\n:0\r\n"],
+         ['two fields', "*2\r\n:1\r\n:1\r\n"],
+         ['words', "*3\r\n\$3\r\nabc\r\n\$0\r\n\r\n:0\r\n"],
          ['a number too large',
-          "*2\r\n\$20\r\n99999999999999999999\r\n:1\r\n"]),
+          "*3\r\n\$20\r\n99999999999999999999\r\n:1\r\n:0\r\n"]),
+    (map { my ($name, $answer) = @$_;
+           ["fill_promotion_tasks answered with $name", 'badReplies',
+            { fill_promotion_tasks => $answer }] }
+         ['a negative number', "*3\r\n:1\r\n:-1\r\n*0\r\n"],
+         ['two fields', "*2\r\n:1\r\n:0\r\n"],
+         ['no list', "*3\r\n:1\r\n:0\r\n:0\r\n"]),
 );
 
 # those after which nothing is wrong; heartbeats and reads go on
@@ -191,6 +202,9 @@ my @harmless = (
     ['more messages than asked for',
      { XREADGROUP => first_read(messages(map { "*2\r\n" . bulk("$_-1")
                                                . "*0\r\n" } 1 .. 1000)) }],
+    (map { ["XAUTOCLAIM answered with $_", { XAUTOCLAIM => $types{$_} }] }
+         sort keys %types),
+    ['an error to XAUTOCLAIM', { XAUTOCLAIM => "-ERR nonsense\r\n" }],
     ['an error to XGROUP', { XGROUP => "-ERR nonsense\r\n" }],
     ['an error to a read', { XREADGROUP => "-ERR nonsense\r\n" }],
     # all scripts are loaded at once, and each has the same time
@@ -259,10 +273,11 @@ for my $case (@harmless) {
 
 # a read that should wait for 5 s and is answered at once must not become a loop
 
-my $reads = $nginx->sum('sent', 'reader');
+my %reads = map { $_ => $nginx->sum('sent', $_) } qw(reader router);
 well('reads that do not wait: heartbeats go on', 'never waits');
-cmp_ok($nginx->sum('sent', 'reader') - $reads, '<', 50,
-       'reads that do not wait: are not sent at full speed');
+cmp_ok($nginx->sum('sent', $_) - $reads{$_}, '<', 50,
+       "reads that do not wait: the $_ does not send at full speed")
+    for sort keys %reads;
 
 my @lines = $nginx->log_lines(0);
 is(scalar(grep { $_ !~ m{^\d{4}/\d\d/\d\d } } @lines), 0,

@@ -10,6 +10,10 @@ use Test::More;
 use WaitingQueue::Fault;
 
 
+# of the two workers
+my $links = 2 * link_names();
+
+
 sub redis_at {
     my ($url, $timeout) = @_;
     return "waiting_queue_redis $url timeout=" . ($timeout || '300ms') . ';';
@@ -29,15 +33,30 @@ sub names {
 
 sub names_of {
     my $nginx = shift;
-    my @names = sort map { ("$_->{instance}:commands",
-                            "$_->{instance}:reader") } $nginx->rows;
+    my @names = sort map { my $row = $_;
+                           map { "$row->{instance}:$_" } link_names() }
+                $nginx->rows;
     return @names;
 }
 
 
+# all keys but those that nobody owns: there is one of each, however many come
+# and go
+
 sub keys_of {
     my $redis = shift;
-    return grep { length } split /\n/, $redis->cli('KEYS', '*');
+    return grep { length && !/^(?:ENTRY|PROMOTION_ROUND|PROMOTION_LEASE)$/ }
+           split /\n/, $redis->cli('KEYS', '*');
+}
+
+
+# the instances that read ENTRY
+
+sub readers {
+    my $redis = shift;
+    my $answer = $redis->cli('XINFO', 'CONSUMERS', 'ENTRY', 'waiting_queue');
+    my @readers = sort $answer =~ /^name\n(.*)$/mg;
+    return @readers;
 }
 
 
@@ -81,17 +100,18 @@ my $nginx = start_nginx(
 $nginx->wait_ready;
 is(scalar($nginx->processes(qr/cache manager/)), 1, 'there is a cache manager');
 is_deeply([names($redis)], [names_of($nginx)],
-          'the workers are connected, twice each, and nobody else');
-is($redis->connections, 4, 'and nobody else ever was');
+          'the workers are connected, each with its links, and nobody else');
+is($redis->connections, $links, 'and nobody else ever was');
 
 my ($used, $unused) = map { start_nginx(status => 0, http => $_) }
                       redis_at($redis->url), '';
 
-wait_until { names($redis) == 8 } 5, 'one who names a Redis connects';
-is(scalar($used->log_lines(0, qr/waiting_queue/)), 4, 'and says so');
+wait_until { names($redis) == 2 * $links } 5,
+           'one who names a Redis connects';
+is(scalar($used->log_lines(0, qr/waiting_queue/)), $links, 'and says so');
 is(scalar($unused->log_lines(0, qr/waiting_queue/)), 0,
    'one who loads the module but does not use it stays silent');
-is(fds(($unused->workers)[0]) + 2, fds(($used->workers)[0]),
+is(fds(($unused->workers)[0]) + link_names(), fds(($used->workers)[0]),
    'and has no connection open');
 leaves($_, 'QUIT', 1, 'quit of a small one') for $used, $unused;
 
@@ -100,9 +120,12 @@ leaves($_, 'QUIT', 1, 'quit of a small one') for $used, $unused;
 
 is(scalar(grep { /^DISPATCH:/ } keys_of($redis)), 2,
    'each worker has a stream in Redis');
+is_deeply([readers($redis)], [sort map { $_->{instance} } $nginx->rows],
+          'and reads ENTRY');
 leaves($nginx, 'QUIT', 1, 'quit at rest');
 is_deeply([names($redis)], [], 'quit at rest: no connection is left');
 is_deeply([keys_of($redis)], [], 'quit at rest: no key is left');
+is_deeply([readers($redis)], [], 'quit at rest: and no reader');
 is(scalar($nginx->log_lines(0, qr/worker process \d+ exited with code 0/)), 2,
    'quit at rest: every worker left with code 0');
 
@@ -298,7 +321,7 @@ my $second = wait_until {
     my ($pid) = slurp($upgraded->{pid_file}) =~ /^(\d+)\n/;
     $pid && $pid != $first && alive($pid) ? $pid : 0;
 } 5, 'upgrade: there is another master';
-wait_until { names($redis) == 8 } 5,
+wait_until { names($redis) == 2 * $links } 5,
            'upgrade: the new workers have connections of their own';
 $upgraded->adopt($second);
 my @new = $upgraded->workers;
@@ -311,6 +334,8 @@ is_deeply([names($redis)], [names_of($upgraded)],
           'upgrade: theirs are the connections that are left');
 wait_until { keys_of($redis) == 3 } 3,
            'upgrade: and theirs the streams, and a list of instances';
+is_deeply([readers($redis)], [sort map { $_->{instance} } $upgraded->rows],
+          'upgrade: and they alone read ENTRY');
 leaves($upgraded, 'QUIT', 1, 'upgrade: quit');
 
 

@@ -44,8 +44,8 @@ use Time::HiRes qw(sleep time);
 
 our @EXPORT = qw(
     start_redis start_nginx start_fake start_dns wait_until patience finish
-    free_port http_get http_open slurp spew alive children fds rss_kb
-    sanitized time sleep
+    freeze free_port http_get http_open slurp spew alive children fds rss_kb
+    link_names sanitized time sleep
 );
 
 my $owner = $$;
@@ -72,11 +72,35 @@ alarm $watchdog;
 sub sanitized { return $flavour =~ /^asan/ }
 
 
+# the links of a worker, or how many
+
+my @link_names = qw(commands reader router);
+
+sub link_names { return @link_names }
+
+
 # seconds of a deadline, on a build that is several times slower too
 
 sub patience {
     my $seconds = shift;
     return sanitized() ? 3 * $seconds : $seconds;
+}
+
+
+# freeze(pids): they are stopped, and do nothing any more.  kill() comes back
+# before that, and on a busy machine the process may still take in what it finds.
+
+sub freeze {
+    for my $pid (@_) {
+        kill STOP => $pid or die "kill STOP: $!\n";
+
+        my $deadline = time + patience(10);
+
+        until (slurp("/proc/$pid/stat") =~ /\) T /) {
+            die "$pid does not stop\n" if time > $deadline;
+            sleep 0.01;
+        }
+    }
 }
 
 
@@ -579,6 +603,7 @@ sub signal {
     my ($self, $signal) = @_;
 
     kill $signal => $self->{pid} or die "kill $signal: $!\n";
+    WaitingQueue::Fault::freeze($self->{pid}) if $signal eq 'STOP';
 }
 
 
@@ -607,6 +632,7 @@ sub stop { $_[0]->kill9 }
 #         workers => 2,
 #         daemon => 0, master => 1,
 #         status => 1,                0: no location uses the module
+#         env => { name => value },   of its environment
 #         timeout => 5,               s: how long stop() lets it quit
 #     )
 #
@@ -632,6 +658,7 @@ sub new {
         daemon => 0,
         master => 1,
         status => 1,
+        env => {},
         timeout => 5,
         forgiven => [],
         known => [],
@@ -718,7 +745,7 @@ sub command {
 sub environment {
     my $self = shift;
 
-    my %env;
+    my %env = %{ $self->{env} };
 
     for my $variable (qw(ASAN_OPTIONS UBSAN_OPTIONS)) {
         my $options = $ENV{$variable} || '';
@@ -895,8 +922,9 @@ sub links {
     my ($self, $link) = @_;
 
     return map { my $row = $_;
-                 map { $row->{links}{$_} } defined $link ? $link
-                                           : qw(commands reader) }
+                 map { $row->{links}{$_} }
+                     defined $link ? $link
+                                   : WaitingQueue::Fault::link_names() }
            $self->rows;
 }
 
@@ -1003,6 +1031,7 @@ sub describe {
 sub signal {
     my ($self, $signal) = @_;
     kill $signal => $self->{pid} or die "kill $signal: $!\n";
+    WaitingQueue::Fault::freeze($self->{pid}) if $signal eq 'STOP';
 }
 
 
@@ -1125,8 +1154,10 @@ sub problems {
 #
 # A mode replaces some answers of a Redis that is in order.  Its keys are
 #
-#     AUTH SELECT SETNAME LOAD PING EVALSHA EVAL XGROUP XREADGROUP ZREM DEL
+#     AUTH SELECT SETNAME LOAD PING EVALSHA EVAL XGROUP XREADGROUP XAUTOCLAIM
 #         the answer, or sub ($words, $say) that returns it; undef is silence
+#     heartbeat fill_promotion_tasks ...
+#         the same, for one script, however it is called
 #     accept
 #         sub ($say), when a connection is made
 #     idle
@@ -1352,7 +1383,10 @@ sub _answer {
     my ($mode, $c, $words) = @_;
 
     my $name = uc $words->[0];
+    my $script = script($words);
+
     $name = uc $words->[1] if $name eq 'CLIENT' || $name eq 'SCRIPT';
+    $name = $script if $script && exists $mode->{$script};
 
     my $answer;
 
@@ -1366,14 +1400,38 @@ sub _answer {
 
     $c->{say}->($answer) if defined $answer;
 
-    if ($name eq 'EVALSHA' && $mode->{idle} && !exists $c->{idled}) {
+    if ($script && $mode->{idle} && !exists $c->{idled}) {
         $c->{idled} = 1;
         $c->{idle} = time + 0.1;
     }
 }
 
 
-# what a Redis that is in order says; modes may call it
+# the name of the script that is called, or undef: all of them begin with it
+
+my %scripts;
+
+sub script {
+    my $words = shift;
+
+    my $name = uc $words->[0];
+
+    return $scripts{ $words->[1] } if $name eq 'EVALSHA';
+    return $words->[1] =~ /^-- (\w+)\.lua:/ ? $1 : undef if $name eq 'EVAL';
+    return;
+}
+
+
+# what a Redis that is in order says, of a line in which nobody is; modes may
+# call it
+
+my %answers = (
+    heartbeat => sub { return sprintf "*3\r\n:%d\r\n:1\r\n:0\r\n",
+                                      1000 * time },
+    fill_promotion_tasks => "*3\r\n:1\r\n:0\r\n*0\r\n",
+    discard_messages => "*2\r\n:1\r\n:1\r\n",
+    bury_instance => "*1\r\n:1\r\n",
+);
 
 sub good {
     my ($words, $c) = @_;
@@ -1384,12 +1442,21 @@ sub good {
 
     if ($name eq 'SCRIPT') {
         my $sha1 = Digest::SHA::sha1_hex($words->[2]);
+        $scripts{$sha1} = script(['EVAL', $words->[2]]);
         return "\$40\r\n$sha1\r\n";
     }
 
-    if ($name eq 'EVALSHA' || $name eq 'EVAL') {
-        return sprintf "*2\r\n:%d\r\n:1\r\n", 1000 * time;
+    if (my $script = script($words)) {
+        my $answer = $answers{$script};
+        return ref $answer ? $answer->() : defined $answer ? $answer
+               : "-ERR the fake does not know $script\r\n";
     }
+
+    return "-NOSCRIPT no such script\r\n" if $name eq 'EVALSHA';
+    return "*3\r\n\$3\r\n0-0\r\n*0\r\n*0\r\n" if $name eq 'XAUTOCLAIM';
+    return "\$3\r\n1-1\r\n" if $name eq 'XADD';
+    return "*0\r\n" if $name eq 'SMEMBERS';
+    return "*-1\r\n" if $name eq 'RPOP';
 
     if ($name eq 'XREADGROUP') {
         return "*1\r\n*2\r\n\$1\r\ns\r\n*0\r\n" if $words->[-1] ne '>';
@@ -1399,7 +1466,6 @@ sub good {
         return;
     }
 
-    return ":1\r\n" if $name eq 'ZREM' || $name eq 'DEL';
     return "+OK\r\n";
 }
 

@@ -98,7 +98,7 @@ sub await {
 }
 
 
-# every worker has had a heartbeat and waits for its stream; returns the status
+# every worker has had a heartbeat and waits for its streams; returns the status
 
 sub ready {
     return await('all workers at work', sub {
@@ -109,7 +109,8 @@ sub ready {
             && !(grep { $_->{state} ne 'ready' || $_->{trouble} }
                       links($status))
             && !(grep { $_->{heartbeats} < 1
-                        || $_->{links}{reader}{inFlight} < 1 } @processes)
+                        || $_->{links}{reader}{inFlight} < 1
+                        || $_->{links}{router}{inFlight} < 1 } @processes)
             && $status;
     });
 }
