@@ -4,7 +4,7 @@
 #
 # Runs the measurements bench/NAME.pl, all of them by default.  Each compares
 # things side by side in one run; what is worth keeping goes to RESULTS.md.
-# REPEAT and SECONDS change how often and how long.
+# REPEAT, SECONDS and STREAMS change how often, how long and how many.
 
 set -eu
 cd "$(dirname "$0")/.."
@@ -14,11 +14,16 @@ TEST_NGINX_LOAD_MODULES=$(pwd)/build/ngx_http_waiting_queue_module.so
 WQ_BUILD=$(pwd)/build
 export TEST_NGINX_BINARY TEST_NGINX_LOAD_MODULES WQ_BUILD
 
+mkdir -p build/bench
+for name in sseload floor; do
+    cc -O2 -Wall -Wextra -o "build/bench/$name" "bench/$name.c"
+done
+
 if [ $# -eq 0 ]; then
-    set -- link
+    set -- link positions memory commands joins handover crowd
 fi
 
 for name in "$@"; do
     echo "== $name"
-    perl -It/lib "bench/$name.pl"
+    perl -It/lib -Ibench/lib "bench/$name.pl"
 done
