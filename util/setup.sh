@@ -24,8 +24,8 @@ for group in "$@"; do
                   libtest-nginx-perl"
             ;;
         lint)
-            list="binutils cppcheck git lua-check perl redis-server \
-                  redis-tools shellcheck"
+            list="binutils cppcheck git libtest-nginx-perl lua-check perl \
+                  redis-server redis-tools shellcheck"
             ;;
         bench)
             list="nginx perl redis-server redis-tools wrk"
