@@ -190,11 +190,19 @@ else
     failed=
 
     for started in $parts; do
-        wait "${started#*:}" || failed=1
+        wait "${started#*:}" || failed="$failed ${started%:*}"
         cat "$run/${started%:*}.out"
     done
 
     parts=
+
+    # once more, where the end of a long log shows it
+    for name in $failed; do
+        echo "== failed: $name"
+        grep -nE -A 12 'Failed test|^died|not within|Test Summary' \
+            "$run/$name.out" | tail -n 100
+    done
+
     [ -z "$failed" ] || exit 1
 fi
 

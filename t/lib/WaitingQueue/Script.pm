@@ -84,11 +84,21 @@ sub script {
 }
 
 
-# all that is stored: { key => its value }; two of them can be compared
+# all that is stored: { key => its value }; two of them can be compared.  What
+# is soon to end by itself is left out, it may do so at any moment.
 
 sub stored {
-    return { map { $_ => unpack 'H*', redis('DUMP', $_) }
-                 @{redis('KEYS', '*')} };
+    my %stored;
+
+    for my $key (@{redis('KEYS', '*')}) {
+        my $left = redis('PTTL', $key);
+        next if $left >= 0 && $left < 20000;
+
+        my $value = redis('DUMP', $key);
+        $stored{$key} = unpack 'H*', $value if defined $value;
+    }
+
+    return \%stored;
 }
 
 
