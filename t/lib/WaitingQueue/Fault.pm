@@ -1292,7 +1292,8 @@ sub serve {
                 POSIX::_exit(0) unless $n;
                 chomp $name;
 
-                for my $c (values %connections) {
+                # one may have been closed in this very turn
+                for my $c (grep { $_->{socket} } values %connections) {
                     $select->remove($c->{socket});
                     close $c->{socket};
                 }
@@ -1335,12 +1336,13 @@ sub serve {
                 next;
             }
 
-            my $c = $connections{fileno $ready} or next;
+            my $fd = fileno $ready;
+            my $c = defined $fd && $connections{$fd} or next;
             my $n = sysread $ready, $c->{in}, 65536, length $c->{in};
 
             if (!$n) {
                 $select->remove($ready);
-                delete $connections{fileno $ready};
+                delete $connections{$fd};
                 close $ready;
                 next;
             }
