@@ -2,18 +2,23 @@
 --
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  the user
--- ARGV[3]  the instance that holds the user's connection
+-- ARGV[3]  the instance that holds the user's connection; empty: there is none,
+--          and whoever holds one already keeps it
 -- ARGV[4]  "stream": whoever gets in is told, and enters with the token later;
---          "enter": whoever is or gets in enters at once
+--          "enter": whoever is or gets in enters at once;
+--          "visit": a new user, who may get in if nobody waits, and is to enter
+--          with the token later; takes no place in line
 -- ARGV[5]  random seed for a token
 -- ARGV[6]  nginx.conf's settings as "name=value ..."
 -- ARGV[7]  the capacity, where the event service has told it; else empty
 -- ARGV[8]  the highest idx that the caller knows, 0 for none
 -- returns  { status, idx, rank, total, promoted, gone, joined, token, lease's
 --            end in ms, instance that held the connection before, 1 if the
---            settings of this event have changed, epoch, serial }
---          status is waiting, ready, entered, sold_out, closed, full, or
---          unknown while no capacity is known: then nothing is stored
+--            settings of this event have changed, epoch, serial, how long the
+--            user has waited in ms }
+--          status is waiting, ready, entered, sold_out, closed, full, none for
+--          a visit that would have to wait, or unknown while no capacity is
+--          known: in these two nothing is stored
 --          rank is nil for those who do not wait, token and lease for those who
 --          are not in, idx for those who are neither
 --          serial is the time in us: of two connections of a user, the one with
@@ -29,13 +34,13 @@
 -- @include answer
 
 local user, instance, seed = ARGV[2], ARGV[3], ARGV[5]
-local enters = ARGV[4] == 'enter'
+local mode = ARGV[4]
 local now, serial = now_ms()
 local values, changed = setting.take(ARGV[6], ARGV[7])
 
 if not values then
     return { 'unknown', false, false, 0, 0, 0, 0, false, false, false, 0, '',
-             0 }
+             0, 0 }
 end
 
 local call = { seed = seed, changed = changed, serial = serial }
@@ -45,14 +50,17 @@ local call = { seed = seed, changed = changed, serial = serial }
 local l, lapsed = lease.find(user, now, seed)
 
 if l then
-    if enters and l.state == 'ready' then
-        l.state = 'entered'
-        l.since = now
-        l.ends = now + values.ttl
-        event.count('entered', 1)
+    local previous
+
+    if mode == 'enter' then
+        lease.use(l, values, now)
     end
 
-    local previous = lease.hold(user, l, instance, serial)
+    if instance == '' then
+        lease.write(user, l)
+    else
+        previous = lease.hold(user, l, instance, serial)
+    end
 
     return answer(call, l.state, { lease = l, previous = previous })
 end
@@ -62,7 +70,13 @@ end
 local idx = line.idx(user)
 
 if idx then
-    local previous = line.hold(user, idx, instance, serial)
+    local previous
+
+    if instance == '' then
+        line.see(user, now)
+    else
+        previous = line.hold(user, idx, instance, serial)
+    end
 
     return answer(call, 'waiting', { idx = idx, rank = line.rank(user),
                                      previous = previous })
@@ -95,23 +109,32 @@ if not direct and values.max_waiting > 0 and total >= values.max_waiting then
     return answer(call, 'full')
 end
 
+if not direct and mode == 'visit' then
+    return answer(call, 'none')
+end
+
 idx = line.next_idx(tonumber(ARGV[8]))
 event.count('joined', 1)
 
 if not direct then
-    line.put(user, idx, instance)
+    line.put(user, idx, instance, now)
+
+    if instance == '' then
+        line.see(user, now)
+    end
 
     -- behind all who were there
     return answer(call, 'waiting', { idx = idx, rank = total,
                                      total = total + 1 })
 end
 
-l = lease.give(user, idx, instance, enters and 'entered' or 'ready', now,
-               enters and values.ttl or values.claim, seed)
 event.count('direct', 1)
 
-if enters then
+if mode == 'enter' then
     event.count('entered', 1)
+    l = lease.give(user, idx, instance, 'entered', now, values.ttl, seed)
+else
+    l = lease.give(user, idx, instance, 'ready', now, values.claim, seed)
 end
 
 return answer(call, l.state, { lease = l })

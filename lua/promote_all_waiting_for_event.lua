@@ -1,5 +1,6 @@
--- promote_all_waiting_for_event.lua: takes back what has lapsed, then lets in
--- from the head of the line as many as there are free slots.
+-- promote_all_waiting_for_event.lua: takes back what has lapsed, and the places
+-- of those who asked without a stream and do so no more; then lets in from the
+-- head of the line as many as there are free slots.
 --
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  random seed for tokens
@@ -21,6 +22,12 @@ local now = now_ms()
 local values = setting.read()
 local known = setting.apply_capacity(values.capacity)
 local expired = lease.reap(now, limit)
+local silent, left = line.reap(now - values.poll_timeout, limit)
+
+if left > 0 then
+    event.count('left', left)
+end
+
 local promoted, looked_at = promote(values, now, seed, limit)
 local total = redis.call('ZCARD', key.waiting)
 local inside = redis.call('ZCARD', key.active)
@@ -38,6 +45,6 @@ end
 
 return {
     promoted, expired, total, event.free_slots(), inside,
-    (looked_at == limit or expired == limit) and 1 or 0,
+    (looked_at == limit or expired == limit or silent == limit) and 1 or 0,
     event.counters('joined', 'promoted', 'direct', 'left', 'expired'),
 }

@@ -56,6 +56,7 @@ elseif where ~= 'lease' then
 end
 
 local left, released = 0, 0
+local oldest = now_ms() - values.poll_timeout
 
 local function give_up(user)
     if where == 'lease' then
@@ -63,11 +64,12 @@ local function give_up(user)
         return
     end
 
-    local idx = line.take(user)
+    local idx = line.idx(user)
 
-    if idx then
-        line.note(idx, 'idx')
+    if idx and line.abandon(user, idx, oldest) then
         left = left + 1
+    elseif not idx then
+        line.take(user)
     end
 end
 

@@ -57,7 +57,7 @@ end
 local known = line.idx(user)
 
 if known then
-    if held_by_another(line.instance(user)) then
+    if held_by_another((line.record(user))) then
         return answer(call, 'replaced', { idx = known })
     end
 
@@ -73,7 +73,7 @@ if lapsed then
 end
 
 line.note(idx, 'back')
-line.put(user, idx, instance)
+line.put(user, idx, instance, now)
 event.count('restored', 1)
 
 return answer(call, 'waiting', { idx = idx, rank = line.rank(user) })

@@ -16,6 +16,6 @@ local function answer(call, status, place)
         event.counter('joined'),
         l.token or false, l.ends or false, place.previous or false,
         call.changed and 1 or 0, event.epoch(call.seed),
-        string.format('%.0f', call.serial),
+        string.format('%.0f', call.serial), l.waited or 0,
     }
 end

@@ -18,6 +18,7 @@ function lease.read(user)
         instance = record:match('"instanceId":"([^"]*)"') or '',
         state = record:match('"state":"entered"') and 'entered' or 'ready',
         since = tonumber(record:match('"since":(%d+)') or ''),
+        waited = tonumber(record:match('"waited":(%d+)') or '') or 0,
     }
 end
 
@@ -48,15 +49,18 @@ function lease.write(user, l)
                '{"userId":"' .. user .. '","eventId":"' .. event.id
                .. '","idx":' .. string.format('%.0f', l.idx)
                .. ',"instanceId":"' .. l.instance .. '","state":"' .. l.state
-               .. '","since":' .. string.format('%.0f', l.since) .. '}')
+               .. '","since":' .. string.format('%.0f', l.since)
+               .. ',"waited":' .. string.format('%.0f', l.waited) .. '}')
     redis.call('SADD', key.events, event.id)
 end
 
--- Takes a slot: the caller has seen that there is one.
-function lease.give(user, idx, instance, state, now, ms, seed)
+-- Takes a slot: the caller has seen that there is one.  since: when the user
+-- came.
+function lease.give(user, idx, instance, state, now, ms, seed, since)
     local l = {
         ends = now + ms, idx = idx, instance = instance, state = state,
         since = now, token = lease.new_token(user, idx, seed),
+        waited = math.max(now - (since or now), 0),
     }
 
     lease.write(user, l)
@@ -75,6 +79,22 @@ function lease.hold(user, l, instance, serial)
     event.replace(user, previous, instance, l.idx, l, serial)
 
     return previous
+end
+
+-- The first use of a lease enters; every use gives it another while, up to the
+-- hard cap.  The caller writes it.
+function lease.use(l, values, now)
+    if l.state == 'ready' then
+        l.state = 'entered'
+        l.since = now
+        event.count('entered', 1)
+    end
+
+    l.ends = now + values.ttl
+
+    if values.ttl_max > 0 then
+        l.ends = math.min(l.ends, l.since + values.ttl_max)
+    end
 end
 
 -- Ends a lease.  The one thing that decides is this ZREM; true if there was

@@ -19,17 +19,21 @@ function line.rank(user)
     return redis.call('ZRANK', key.waiting, line.member(user))
 end
 
--- the instance that holds the user's connection, as far as the record tells
-function line.instance(user)
+-- The instance that holds the user's connection, empty for who has none; and
+-- when the user came, in ms: as far as the record tells.
+function line.record(user)
     local record = redis.call('HGET', key.record, user) or ''
-    return record:match('"instanceId":"([^"]*)"') or ''
+
+    return record:match('"instanceId":"([^"]*)"') or '',
+           tonumber(record:match('"since":(%d+)') or '')
 end
 
-function line.write(user, idx, instance)
+function line.write(user, idx, instance, since)
     redis.call('HSET', key.record, user,
                '{"userId":"' .. user .. '","eventId":"' .. event.id
                .. '","idx":' .. string.format('%.0f', idx)
-               .. ',"instanceId":"' .. instance .. '"}')
+               .. ',"instanceId":"' .. instance .. '","since":'
+               .. string.format('%.0f', since or 0) .. '}')
     redis.call('HSET', key.user_ids, user, 'true')
     redis.call('SADD', key.events, event.id)
 end
@@ -37,18 +41,24 @@ end
 -- The instance holds the user's connection from now on, and the one that did
 -- before is told.  Which one that was.
 function line.hold(user, idx, instance, serial)
-    local previous = line.instance(user)
+    local previous, since = line.record(user)
 
-    line.write(user, idx, instance)
+    line.write(user, idx, instance, since)
     redis.call('ZREM', key.seen, user)
     event.replace(user, previous, instance, idx, nil, serial)
 
     return previous
 end
 
-function line.put(user, idx, instance)
+function line.put(user, idx, instance, since)
     redis.call('ZADD', key.waiting, idx, line.member(user))
-    line.write(user, idx, instance)
+    line.write(user, idx, instance, since)
+end
+
+-- The user has asked without a stream: a place that nobody is connected for is
+-- kept by that.
+function line.see(user, now)
+    redis.call('ZADD', key.seen, now, user)
 end
 
 -- The idx of a newcomer: behind everybody, whatever became of the counter.
@@ -111,4 +121,50 @@ function line.note(idx, sign)
         redis.call('DEL', key.gone)
         redis.call(unpack(entry))
     end
+end
+
+-- The user leaves.  True if there was a place; the caller counts it.
+function line.leave(user)
+    local idx = line.take(user)
+
+    if idx then
+        line.note(idx, 'idx')
+    end
+
+    return idx ~= nil
+end
+
+-- The connection that held the place is no more, and has not come back in time.
+-- Who asks without a stream has the place all the same, and is waited for as
+-- long as any other who does.  True if the user has left.
+function line.abandon(user, idx, oldest)
+    local seen = tonumber(redis.call('ZSCORE', key.seen, user) or '')
+
+    if seen and seen > oldest then
+        local _, since = line.record(user)
+
+        line.write(user, idx, '', since)
+        return false
+    end
+
+    return line.leave(user)
+end
+
+-- Those who asked without a stream, and have not since that time, leave; at
+-- most so many.  How many were looked at, and how many left.
+function line.reap(oldest, limit)
+    local silent = redis.call('ZRANGEBYSCORE', key.seen, '-inf', oldest,
+                              'LIMIT', 0, limit)
+    local left = 0
+
+    for _, user in ipairs(silent) do
+        if line.record(user) ~= '' then
+            -- somebody is connected, and that is what counts
+            redis.call('ZREM', key.seen, user)
+        elseif line.leave(user) then
+            left = left + 1
+        end
+    end
+
+    return #silent, left
 end

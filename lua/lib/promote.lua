@@ -15,13 +15,13 @@ local function promote(values, now, seed, limit)
         local idx = tonumber(members[i + 1])
 
         if user then
-            local instance = line.instance(user)
+            local instance, since = line.record(user)
 
             event.count('promoted', 1)
             line.take(user)
 
             local l = lease.give(user, idx, instance, 'ready', now,
-                                 values.claim, seed)
+                                 values.claim, seed, since)
 
             event.announce('promoted', user, instance, idx, l)
             promoted = promoted + 1

@@ -2,8 +2,9 @@
 -- nginx.conf said, and for the capacity that over what the event service said.
 -- Only whole numbers count; a word that is none is as if it was not said.
 local setting = {
-    defaults = { ttl = 300000, claim = 60000, max_waiting = 0, paused = 0,
-                 closed = 0, grace = 30000, release = 0 },
+    defaults = { ttl = 300000, ttl_max = 0, claim = 60000, max_waiting = 0,
+                 paused = 0, closed = 0, grace = 30000, poll_timeout = 30000,
+                 release = 0 },
 }
 
 function setting.whole(text)

@@ -30,7 +30,8 @@ my @keys = map { my $name = $_; sub { $name =~ s/%e/$_[0]/r } } (
 );
 
 my @joined = qw(status idx rank total promoted gone joined token expires
-                previous changed epoch serial);
+                previous changed epoch serial
+                waited);
 
 
 # redis(command): the answer; an error reply is died of
@@ -167,6 +168,14 @@ sub leave {
     my ($self, $user, $instance, $idx) = @_;
     return $self->call('leave', $user, map { defined $_ ? $_ : '' }
                                            $instance, $idx)->[0];
+}
+
+
+# touch(user, token): 1 or 0, the lease's end, how long the user has waited
+
+sub touch {
+    my ($self, $user, $token) = @_;
+    return $self->call('touch', $user, $token);
 }
 
 
