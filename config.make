@@ -1,6 +1,7 @@
-# Adds to nginx's Makefile the rule that keeps the header with the Lua scripts
-# up to date.  The header is replaced only when its content changes, so a stamp
-# carries the time of the last run and an unchanged header rebuilds nothing.
+# Adds to nginx's Makefile the rules that keep the headers with the Lua scripts
+# and the waiting page up to date.  That of the scripts is replaced only when its
+# content changes, so a stamp carries the time of the last run and an unchanged
+# header rebuilds nothing.
 
 wq_gen=$NGX_OBJS/wq
 wq_header=$wq_gen/ngx_http_wq_scripts_generated.h
@@ -16,5 +17,10 @@ $wq_gen/scripts.stamp:	\$(wildcard $wq_lua/*.lua $wq_lua/lib/*.lua) \\
 
 $wq_header:	$wq_gen/scripts.stamp
 	@:
+
+$wq_gen/ngx_http_wq_page_generated.h:	$ngx_addon_dir/conf/waiting.html \\
+	$ngx_addon_dir/util/gen-page.sh
+	sh $ngx_addon_dir/util/gen-page.sh $wq_gen \\
+		$ngx_addon_dir/conf/waiting.html
 
 END

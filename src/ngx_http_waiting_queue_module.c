@@ -88,6 +88,62 @@ static ngx_command_t  ngx_http_waiting_queue_commands[] = {
       offsetof(ngx_http_wq_main_conf_t, queue.promote_interval),
       NULL },
 
+    { ngx_string("waiting_queue"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_FLAG,
+      ngx_http_waiting_queue_gate,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_wq_loc_conf_t, gate),
+      NULL },
+
+    { ngx_string("waiting_queue_page"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_page,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_code"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_code,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_on_error"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_on_error,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_bypass"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_1MORE,
+      ngx_http_set_predicate_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_wq_loc_conf_t, bypass),
+      NULL },
+
+    { ngx_string("waiting_queue_dry_run"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_FLAG,
+      ngx_conf_set_flag_slot,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      offsetof(ngx_http_wq_loc_conf_t, dry_run),
+      NULL },
+
+    { ngx_string("waiting_queue_poll_timeout"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_poll_timeout,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("waiting_queue_stream"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
       ngx_http_waiting_queue_stream,
@@ -211,6 +267,7 @@ ngx_http_waiting_queue_create_main_conf(ngx_conf_t *cf)
      *     mcf->queue.node = { 0, NULL };
      *     mcf->queue.zone = NULL;
      *     mcf->queue.used = 0;
+     *     mcf->page = NULL;
      */
 
     mcf->queue.zone_size = NGX_CONF_UNSET_SIZE;
@@ -496,6 +553,10 @@ ngx_http_waiting_queue_init(ngx_conf_t *cf)
 
     if (!mcf->queue.used) {
         return NGX_OK;
+    }
+
+    if (ngx_http_wq_gate_init(cf) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     mcf->queue.zone = ngx_http_wq_zone_add(cf, mcf->queue.zone_size,

@@ -75,7 +75,13 @@ my %process_counters = map { @$_[0] => "waiting_queue_$$_[1]_total" }
     [ promotionsTold => 'promotions_told' ],
     [ commentsSent => 'comments_sent' ],
     [ capacityAsked => 'capacity_requests' ],
-    [ capacityFailed => 'capacity_failures' ], [ leaves => 'leaves' ],
+    [ capacityFailed => 'capacity_failures' ],
+    [ gatePassed => 'gate_passed' ], [ gateRemembered => 'gate_remembered' ],
+    [ gatePassedOnError => 'gate_passed_on_error' ],
+    [ gateKeptBack => 'gate_kept_back' ],
+    [ gateBypassed => 'gate_bypassed' ], [ gateDryRun => 'gate_dry_run' ],
+    [ tokensRefused => 'tokens_refused' ], [ visitsDone => 'visits_done' ],
+    [ visitsSold => 'visits_sold' ], [ leaves => 'leaves' ],
     [ releases => 'releases' ], [ promoteRounds => 'promote_rounds' ],
     [ promoteCalls => 'promote_calls' ],
     [ promoteUs => 'promote_microseconds' ], [ promoted => 'promotions' ],
@@ -139,6 +145,7 @@ my %fields = (
     prefix => qr/^[A-Za-z0-9._~\@:-]{0,64}$/,
     redis => { address => qr/^127\.0\.0\.1:\d+$/, db => 'n', timeoutMs => 'n',
                maxInFlight => 'n' },
+    tokens => { map { $_ => 'n' } qw(known room evicted) },
     processes => [ \%process ],
     events => [ \%event ],
 );
@@ -266,7 +273,7 @@ sub prometheus {
                             ? qr/^\Q$family\E_(bucket|sum|count)$/
                             : qr/^\Q$family\E$/);
 
-        my %labels = $labels =~ /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
+        my %labels = ($labels || '') =~ /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/g;
         my $key = join ',', map { "$_=$labels{$_}" } sort keys %labels;
 
         die "series twice: $line\n" if exists $samples{$name}{$key};
@@ -470,8 +477,10 @@ Cache-Control: no-store
     my %expected = map { $_ => 1 }
         'waiting_queue_info', 'waiting_queue_worker_draining',
         'waiting_queue_redis_up', 'waiting_queue_redis_in_flight',
-        'waiting_queue_redis_state', values %link_counters,
-        values %process_counters, values %process_gauges,
+        'waiting_queue_redis_state', 'waiting_queue_tokens_known',
+        'waiting_queue_tokens_room', 'waiting_queue_tokens_evicted_total',
+        values %link_counters, values %process_counters,
+        values %process_gauges,
         map { "waiting_queue_redis_round_trip_seconds_$_" }
             qw(bucket sum count);
     is_deeply([ sort keys %$metrics ], [ sort keys %expected ], 'the metrics');

@@ -402,7 +402,8 @@ __DATA__
     ready();
     reaches('t005-1:', {
         '/stream' => [ 'localhost', 'capacity=50 ttl=300000 ttl_max=0 '
-                       . 'claim=60000 max_waiting=0 grace=30000 release=0' ],
+                       . 'claim=60000 max_waiting=0 grace=30000 '
+                       . 'poll_timeout=30000 release=0' ],
     });
 
     # the event is the host, as nginx has it: without port, in lower case
@@ -508,31 +509,31 @@ __DATA__
     reaches('t005-2:', {
         '/none' => [ 'server',
             'capacity=2 ttl=120000 ttl_max=7200000 claim=2000 max_waiting=2 '
-            . 'grace=2000 release=0' ],
+            . 'grace=2000 poll_timeout=30000 release=0' ],
         '/all' => [ 'location',
             'capacity=3 ttl=180000 ttl_max=10800000 claim=3000 max_waiting=3 '
-            . 'grace=3000 release=1' ],
+            . 'grace=3000 poll_timeout=30000 release=1' ],
         '/all/nested' => [ 'nested',
             'capacity=3 ttl=180000 ttl_max=10800000 claim=3000 max_waiting=3 '
-            . 'grace=4000 release=1' ],
+            . 'grace=4000 poll_timeout=30000 release=1' ],
         '/capacity' => [ 'capacity',
             'capacity=4 ttl=120000 ttl_max=7200000 claim=2000 max_waiting=2 '
-            . 'grace=2000 release=0' ],
+            . 'grace=2000 poll_timeout=30000 release=0' ],
         '/ttl' => [ 'ttl',
             'capacity=2 ttl=30000 ttl_max=0 claim=30000 max_waiting=2 '
-            . 'grace=2000 release=0' ],
+            . 'grace=2000 poll_timeout=30000 release=0' ],
         '/ttl-long' => [ 'ttl-long',
             'capacity=2 ttl=7200000 ttl_max=0 claim=60000 max_waiting=2 '
-            . 'grace=2000 release=0' ],
+            . 'grace=2000 poll_timeout=30000 release=0' ],
         '/release' => [ 'release',
             'capacity=2 ttl=120000 ttl_max=7200000 claim=2000 max_waiting=2 '
-            . 'grace=2000 release=1' ],
+            . 'grace=2000 poll_timeout=30000 release=1' ],
         '/grace' => [ 'grace',
             'capacity=2 ttl=120000 ttl_max=7200000 claim=2000 max_waiting=2 '
-            . 'grace=0 release=0' ],
+            . 'grace=0 poll_timeout=30000 release=0' ],
         '/max_waiting' => [ 'max_waiting',
             'capacity=2 ttl=120000 ttl_max=7200000 claim=2000 max_waiting=0 '
-            . 'grace=2000 release=0' ],
+            . 'grace=2000 poll_timeout=30000 release=0' ],
     });
 
     # a server that says nothing
@@ -540,7 +541,7 @@ __DATA__
     is($s->first->{data}{$_}, 'http', "$_ of http{}") for qw(eventId userId);
     is(conf('t005-2:', 'http')->{text},
        'capacity=1 ttl=60000 ttl_max=3600000 claim=1000 max_waiting=1 '
-       . 'grace=1000 release=1', 'all of http{}');
+       . 'grace=1000 poll_timeout=30000 release=1', 'all of http{}');
 
     # who is who
     is(join_at('/all?user=u')->first->{data}{userId}, 'xu', 'user of /all');
@@ -607,7 +608,7 @@ __DATA__
     ready();
 
     my $rest = 'ttl=300000 ttl_max=0 claim=60000 max_waiting=0 grace=30000 '
-               . 'release=0';
+               . 'poll_timeout=30000 release=0';
 
     reaches('t005-3:', {
         '/inherited' => [ 'inherited', $rest, service_capacity => 2 ],
@@ -651,7 +652,7 @@ __DATA__
     ready();
 
     my $text = 'capacity=7 ttl=7000 ttl_max=0 claim=7000 max_waiting=7 '
-               . 'grace=1000 release=1';
+               . 'grace=1000 poll_timeout=30000 release=1';
 
     for my $a (qw(no yes)) {
         my $s = join_at("/if?user=u&a=$a");
@@ -683,7 +684,7 @@ __DATA__
     ready();
 
     my $rest = 'ttl=300000 ttl_max=0 claim=60000 max_waiting=%d grace=30000 '
-               . 'release=0';
+               . 'poll_timeout=30000 release=0';
     my @texts = ("capacity=1 " . sprintf($rest, 0),
                  "capacity=2 " . sprintf($rest, 9));
 

@@ -70,6 +70,24 @@
       "Times that the event service was asked for a capacity.")               \
     X(capacity_failed, "capacityFailed", "capacity_failures",                 \
       "Times that it gave none.")                                             \
+    X(gate_passed, "gatePassed", "gate_passed",                               \
+      "Requests that the gate let through to the backend.")                   \
+    X(gate_remembered, "gateRemembered", "gate_remembered",                   \
+      "Those of them whose token the node knew, without asking Redis.")       \
+    X(gate_passed_on_error, "gatePassedOnError", "gate_passed_on_error",      \
+      "Those of them that waiting_queue_on_error let through.")               \
+    X(gate_kept_back, "gateKeptBack", "gate_kept_back",                       \
+      "Requests that the gate answered with the page or the JSON.")           \
+    X(gate_bypassed, "gateBypassed", "gate_bypassed",                         \
+      "Requests that waiting_queue_bypass let through.")                      \
+    X(gate_dry_run, "gateDryRun", "gate_dry_run",                             \
+      "Requests let through that would have been kept back.")                 \
+    X(tokens_refused, "tokensRefused", "tokens_refused",                      \
+      "Tokens that were not good: forged, lapsed, of somebody else.")         \
+    X(visits_done, "visitsDone", "visits_done",                               \
+      "Leases ended by the backend with done.")                               \
+    X(visits_sold, "visitsSold", "visits_sold",                               \
+      "Leases ended by the backend with sold.")                               \
     X(leaves, "leaves", "leaves",                                             \
       "Places given up after the grace time.")                                \
     X(releases, "releases", "releases",                                       \

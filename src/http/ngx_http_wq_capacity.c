@@ -15,7 +15,7 @@
 #include <ngx_core.h>
 #include <ngx_http.h>
 
-#include "ngx_http_wq_stream.h"
+#include "ngx_http_wq_capacity.h"
 
 #include "wq_capacity.h"
 
@@ -40,12 +40,12 @@ typedef struct {
 
 struct ngx_http_wq_question_s {
     ngx_http_wq_event_t     *event;         /* held */
-    ngx_queue_t              parked;        /* streams */
+    ngx_queue_t              parked;        /* askers */
     ngx_http_wq_timer_t      timer;
     ngx_msec_t               since;
     ngx_msec_t               looked;        /* when Redis did not know */
 
-    ngx_http_wq_stream_t    *asker;
+    ngx_http_wq_asker_t     *asker;
     ngx_http_wq_asked_t     *asked;
 
     /* what the service has answered */
@@ -77,58 +77,58 @@ static void ngx_http_wq_capacity_known(ngx_http_wq_question_t *question,
 static void ngx_http_wq_capacity_fail(ngx_http_wq_question_t *question,
     const char *why);
 static void ngx_http_wq_capacity_refuse(ngx_http_wq_question_t *question);
-static ngx_http_wq_stream_t *ngx_http_wq_capacity_unpark(
+static ngx_http_wq_asker_t *ngx_http_wq_capacity_unpark(
     ngx_http_wq_question_t *question);
 static void ngx_http_wq_capacity_end(ngx_http_wq_question_t *question,
     ngx_int_t rc);
 
 
 void
-ngx_http_wq_capacity_find(ngx_http_wq_stream_t *stream)
+ngx_http_wq_capacity_find(ngx_http_wq_asker_t *asker)
 {
     ngx_http_wq_event_t     *event;
     ngx_http_wq_question_t  *question;
 
-    event = stream->client->event;
+    event = asker->event;
     question = event->capacity;
 
     if (question) {
-        stream->question = question;
-        ngx_queue_insert_tail(&question->parked, &stream->parked);
+        asker->question = question;
+        ngx_queue_insert_tail(&question->parked, &asker->parked);
         return;
     }
 
     question = ngx_http_wq_capacity_question(event);
 
     if (question == NULL) {
-        ngx_http_wq_stream_refuse_capacity(stream);
+        asker->ops->refuse(asker);
         return;
     }
 
-    question->looked = stream->joined;
+    question->looked = asker->joined;
 
-    stream->question = question;
-    ngx_queue_insert_tail(&question->parked, &stream->parked);
+    asker->question = question;
+    ngx_queue_insert_tail(&question->parked, &asker->parked);
 
     ngx_http_wq_capacity_begin(question);
 }
 
 
 void
-ngx_http_wq_capacity_forget(ngx_http_wq_stream_t *stream)
+ngx_http_wq_capacity_forget(ngx_http_wq_asker_t *asker)
 {
     ngx_http_wq_question_t  *question;
 
-    question = stream->question;
+    question = asker->question;
 
     if (question == NULL) {
         return;
     }
 
-    stream->question = NULL;
-    ngx_queue_remove(&stream->parked);
+    asker->question = NULL;
+    ngx_queue_remove(&asker->parked);
 
-    if (question->asker == stream) {
+    if (question->asker == asker) {
 
         /* its subrequest goes with it */
 
@@ -223,16 +223,16 @@ ngx_http_wq_capacity_ask(ngx_http_wq_question_t *question)
     ngx_connection_t      *c;
     ngx_http_request_t    *r;
     ngx_http_wq_asked_t   *asked;
-    ngx_http_wq_stream_t  *stream;
+    ngx_http_wq_asker_t   *asker;
     ngx_http_wq_worker_t  *worker;
 
     worker = question->event->worker;
 
     q = ngx_queue_head(&question->parked);
-    stream = ngx_queue_data(q, ngx_http_wq_stream_t, parked);
+    asker = ngx_queue_data(q, ngx_http_wq_asker_t, parked);
 
-    r = stream->request;
-    c = stream->connection;
+    r = asker->request;
+    c = r->connection;
 
     ngx_http_set_log_request(c->log, r);
 
@@ -245,7 +245,7 @@ ngx_http_wq_capacity_ask(ngx_http_wq_question_t *question)
     asked->question = question;
     asked->request = NULL;
     question->asked = asked;
-    question->asker = stream;
+    question->asker = asker;
 
     wq_counter_add(worker->slot->counters.capacity_asked, 1);
     ngx_http_wq_timer_set(&question->timer, NGX_HTTP_WQ_CAPACITY_TIMEOUT);
@@ -506,29 +506,22 @@ ngx_http_wq_capacity_timer(ngx_event_t *ev)
 static void
 ngx_http_wq_capacity_known(ngx_http_wq_question_t *question, int64_t capacity)
 {
-    ngx_http_request_t    *r;
-    ngx_http_wq_stream_t  *stream;
+    ngx_http_wq_asker_t  *asker;
 
     while (!ngx_queue_empty(&question->parked)) {
-        stream = ngx_http_wq_capacity_unpark(question);
-        stream->joined = ngx_current_msec;
+        asker = ngx_http_wq_capacity_unpark(question);
+        asker->joined = ngx_current_msec;
 
-        if (ngx_http_wq_client_rejoin(stream->client, capacity) == NGX_OK) {
-
-            if (question->ours) {
-                /* others look again when Redis knows */
-                question->ours = 0;
-                stream->asks_for = question->event;
-                ngx_http_wq_event_hold(question->event);
-            }
-
+        if (asker->ops->rejoin(asker, capacity) != NGX_OK) {
             continue;
         }
 
-        r = stream->request;
-        stream->client = NULL;
-
-        ngx_http_wq_stream_finalize(r, ngx_http_wq_stream_unavailable(r));
+        if (question->ours) {
+            /* others look again when Redis knows */
+            question->ours = 0;
+            asker->asks_for = question->event;
+            ngx_http_wq_event_hold(question->event);
+        }
     }
 
     /* if it is still ours Redis is away, and others need not ask to see it */
@@ -537,14 +530,14 @@ ngx_http_wq_capacity_known(ngx_http_wq_question_t *question, int64_t capacity)
 
 
 void
-ngx_http_wq_capacity_stored(ngx_http_wq_stream_t *stream)
+ngx_http_wq_capacity_stored(ngx_http_wq_asker_t *asker)
 {
     ngx_http_wq_event_t  *event;
 
-    event = stream->asks_for;
+    event = asker->asks_for;
 
     if (event) {
-        stream->asks_for = NULL;
+        asker->asks_for = NULL;
 
         ngx_http_wq_zone_ask_end(event->worker->conf->zone, &event->id.str,
                                  NGX_OK);
@@ -573,30 +566,32 @@ ngx_http_wq_capacity_fail(ngx_http_wq_question_t *question, const char *why)
 static void
 ngx_http_wq_capacity_refuse(ngx_http_wq_question_t *question)
 {
+    ngx_http_wq_asker_t  *asker;
+
     ngx_http_wq_capacity_unask(question);
 
     while (!ngx_queue_empty(&question->parked)) {
-        ngx_http_wq_stream_refuse_capacity(
-                                      ngx_http_wq_capacity_unpark(question));
+        asker = ngx_http_wq_capacity_unpark(question);
+        asker->ops->refuse(asker);
     }
 
     ngx_http_wq_capacity_end(question, NGX_ERROR);
 }
 
 
-static ngx_http_wq_stream_t *
+static ngx_http_wq_asker_t *
 ngx_http_wq_capacity_unpark(ngx_http_wq_question_t *question)
 {
-    ngx_queue_t           *q;
-    ngx_http_wq_stream_t  *stream;
+    ngx_queue_t          *q;
+    ngx_http_wq_asker_t  *asker;
 
     q = ngx_queue_head(&question->parked);
     ngx_queue_remove(q);
 
-    stream = ngx_queue_data(q, ngx_http_wq_stream_t, parked);
-    stream->question = NULL;
+    asker = ngx_queue_data(q, ngx_http_wq_asker_t, parked);
+    asker->question = NULL;
 
-    return stream;
+    return asker;
 }
 
 

@@ -24,10 +24,6 @@ static char *ngx_http_wq_conf_value(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_complex_value_t **value);
 static char *ngx_http_wq_conf_capacity_uri(ngx_conf_t *cf,
     ngx_http_wq_loc_conf_t *lcf);
-static ngx_int_t ngx_http_wq_conf_time(ngx_str_t *text, ngx_msec_t min,
-    ngx_msec_t *ms);
-static char *ngx_http_wq_conf_invalid(ngx_conf_t *cf, const char *directive,
-    const char *what, ngx_str_t *value, const char *must);
 static char *ngx_http_wq_conf_default_event(ngx_conf_t *cf,
     ngx_http_wq_loc_conf_t *lcf);
 static char *ngx_http_wq_conf_rules(ngx_conf_t *cf,
@@ -58,6 +54,8 @@ ngx_http_wq_conf_init(ngx_http_wq_loc_conf_t *lcf)
     lcf->grace = NGX_CONF_UNSET_MSEC;
     lcf->release = NGX_CONF_UNSET_UINT;
     lcf->max_waiting = NGX_CONF_UNSET;
+
+    ngx_http_wq_gate_conf_init(lcf);
 }
 
 
@@ -106,6 +104,10 @@ ngx_http_wq_conf_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
     ngx_conf_merge_uint_value(conf->release, prev->release, 0);
     ngx_conf_merge_value(conf->max_waiting, prev->max_waiting, 0);
 
+    if (ngx_http_wq_gate_conf_merge(cf, prev, conf) != NGX_CONF_OK) {
+        return NGX_CONF_ERROR;
+    }
+
     return ngx_http_wq_conf_rules(cf, conf);
 }
 
@@ -146,8 +148,9 @@ ngx_http_wq_conf_rules(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *lcf)
 
     rules = &lcf->rules;
 
-    len = sizeof("capacity= ttl= ttl_max= claim= max_waiting= grace= release=")
-          + 7 * NGX_INT64_LEN;
+    len = sizeof("capacity= ttl= ttl_max= claim= max_waiting= grace= "
+                 "poll_timeout= release=")
+          + 8 * NGX_INT64_LEN;
 
     p = ngx_pnalloc(cf->pool, len);
     if (p == NULL) {
@@ -161,9 +164,9 @@ ngx_http_wq_conf_rules(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *lcf)
     }
 
     p = ngx_sprintf(p, "ttl=%M ttl_max=%M claim=%M max_waiting=%i grace=%M "
-                    "release=%ui",
+                    "poll_timeout=%M release=%ui",
                     lcf->ttl, lcf->ttl_max, lcf->claim, lcf->max_waiting,
-                    lcf->grace, lcf->release);
+                    lcf->grace, lcf->poll_timeout, lcf->release);
 
     rules->settings.len = p - rules->settings.data;
     rules->grace = lcf->grace;
@@ -510,7 +513,7 @@ ngx_http_waiting_queue_interval(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_wq_conf_time(ngx_str_t *text, ngx_msec_t min, ngx_msec_t *ms)
 {
     ngx_int_t  time;
@@ -529,7 +532,7 @@ ngx_http_wq_conf_time(ngx_str_t *text, ngx_msec_t min, ngx_msec_t *ms)
 }
 
 
-static char *
+char *
 ngx_http_wq_conf_invalid(ngx_conf_t *cf, const char *directive,
     const char *what, ngx_str_t *value, const char *must)
 {

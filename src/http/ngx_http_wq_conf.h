@@ -21,7 +21,14 @@ char *ngx_http_wq_conf_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
     ngx_http_wq_loc_conf_t *conf);
 
 
-/* handlers of the directives of the same names */
+/* the same for those of the gate */
+
+void ngx_http_wq_gate_conf_init(ngx_http_wq_loc_conf_t *lcf);
+char *ngx_http_wq_gate_conf_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
+    ngx_http_wq_loc_conf_t *conf);
+
+
+/* handlers of the directives of the same names, _gate that of waiting_queue */
 
 char *ngx_http_waiting_queue_event(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
@@ -38,10 +45,32 @@ char *ngx_http_waiting_queue_grace(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_waiting_queue_max_waiting(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
+char *ngx_http_waiting_queue_gate(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_page(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_code(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_on_error(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+char *ngx_http_waiting_queue_poll_timeout(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
 /* of both intervals */
 
 char *ngx_http_waiting_queue_interval(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+
+
+/* NGX_OK, or NGX_ERROR if it is no time from min ms to a year */
+
+ngx_int_t ngx_http_wq_conf_time(ngx_str_t *text, ngx_msec_t min,
+    ngx_msec_t *ms);
+
+/* logs what is wrong with a word of a directive; NGX_CONF_ERROR */
+
+char *ngx_http_wq_conf_invalid(ngx_conf_t *cf, const char *directive,
+    const char *what, ngx_str_t *value, const char *must);
 
 
 #endif /* NGX_HTTP_WQ_CONF_H_INCLUDED_ */

@@ -16,6 +16,7 @@
 #include <netinet/tcp.h>
 #endif
 
+#include "ngx_http_wq_gate.h"
 #include "ngx_http_wq_stream.h"
 
 
@@ -144,6 +145,7 @@ ngx_http_wq_detach_allowed(ngx_http_wq_stream_t *stream)
 
     for (pool_cln = r->pool->cleanup; pool_cln; pool_cln = pool_cln->next) {
         if (pool_cln->handler
+            && !ngx_http_wq_gate_is_cleanup(pool_cln)
             && !ngx_http_wq_detach_is_realip(r, pool_cln->data))
         {
             return 0;

@@ -12,8 +12,17 @@
 
 #include "ngx_http_wq_worker.h"
 
+#include "wq_page.h"
 
-#define NGX_HTTP_WQ_VERSION  "0.1.0"
+
+#define NGX_HTTP_WQ_VERSION    "0.1.0"
+
+/* s, of an answer that a client may try again, spread */
+#define NGX_HTTP_WQ_RETRY_MIN  1
+#define NGX_HTTP_WQ_RETRY_MAX  5
+
+/* nginx has no name for it */
+#define NGX_HTTP_WQ_GONE       410
 
 
 typedef enum {
@@ -22,13 +31,33 @@ typedef enum {
 } ngx_http_wq_status_e;
 
 
+/* the waiting page, as it was when the configuration was read */
+
+typedef struct {
+    wq_page_part_t            *parts;
+    size_t                     nparts;
+
+    /* of what stands in it by itself: Content-Security-Policy; or empty */
+    ngx_str_t                  policy;
+} ngx_http_wq_page_t;
+
+
 typedef struct {
     ngx_http_wq_queue_conf_t   queue;
+    ngx_http_wq_page_t        *page;        /* the one that is built in */
 } ngx_http_wq_main_conf_t;
 
 
 typedef struct {
     ngx_uint_t                 status;      /* ngx_http_wq_status_e */
+
+    /* the gate */
+    ngx_flag_t                 gate;
+    ngx_flag_t                 dry_run;
+    ngx_uint_t                 pass_on_error;
+    ngx_uint_t                 code;
+    ngx_array_t               *bypass;      /* of ngx_http_complex_value_t */
+    ngx_http_wq_page_t        *page;
 
     ngx_http_complex_value_t  *event;
     ngx_http_complex_value_t  *user;        /* NULL: the module's cookie */
@@ -42,6 +71,7 @@ typedef struct {
     ngx_msec_t                 ttl_max;     /* 0: none */
     ngx_msec_t                 claim;
     ngx_msec_t                 grace;
+    ngx_msec_t                 poll_timeout;
     ngx_uint_t                 release;     /* 1: with the stream */
     ngx_int_t                  max_waiting;
 
@@ -86,30 +116,62 @@ ngx_int_t ngx_http_wq_send_stream_head(ngx_http_request_t *r);
 
 uint32_t ngx_http_wq_stream_retry(void);
 
-/* 503 with a Retry-After of min to max s, spread */
+/* 503 with a Retry-After: Redis is away, or no capacity is known */
 
-ngx_int_t ngx_http_wq_send_unavailable(ngx_http_request_t *r,
-    const char *error, const char *message, ngx_uint_t min, ngx_uint_t max);
+ngx_int_t ngx_http_wq_send_redis_unavailable(ngx_http_request_t *r);
+ngx_int_t ngx_http_wq_send_capacity_unavailable(ngx_http_request_t *r);
+
+/* s, spread */
+
+ngx_uint_t ngx_http_wq_retry_after(void);
+ngx_int_t ngx_http_wq_add_retry_after(ngx_http_request_t *r, ngx_uint_t s);
 
 /* name is a literal, value lives as long as the request */
 
 ngx_int_t ngx_http_wq_add_header(ngx_http_request_t *r, const char *name,
     const char *value);
 
+/* the first header of that name that is not hidden, or NULL */
+
+ngx_table_elt_t *ngx_http_wq_find_header(ngx_list_t *headers,
+    const ngx_str_t *lowcase_name);
+
+/* finishes a request, from outside its own events */
+
+void ngx_http_wq_finalize(ngx_http_request_t *r, ngx_int_t rc);
+
 
 /*
- * Who asks, and for which event: NGX_OK, or NGX_DECLINED and in *rc what the
- * content handler returns, as the answer has been given.
+ * Who asks, and for which event: NGX_OK; NGX_DECLINED if nobody is named (no
+ * cookie of ours, an empty id of a user); NGX_ABORT if it is no id; NGX_ERROR
+ * for want of memory.
  */
 
-ngx_int_t ngx_http_wq_get_event(ngx_http_request_t *r, ngx_str_t *event,
-    ngx_int_t *rc);
-ngx_int_t ngx_http_wq_get_user(ngx_http_request_t *r, ngx_str_t *user,
-    ngx_int_t *rc);
+ngx_int_t ngx_http_wq_find_event(ngx_http_request_t *r, ngx_str_t *event);
+ngx_int_t ngx_http_wq_find_user(ngx_http_request_t *r, ngx_str_t *user);
 
-/* NGX_OK, or NGX_DECLINED if there is no cookie of ours */
+/* the answer to what they return besides NGX_OK and, for a cookie, DECLINED */
 
-ngx_int_t ngx_http_wq_get_cookie_user(ngx_http_request_t *r, ngx_str_t *user);
+ngx_int_t ngx_http_wq_send_bad_event(ngx_http_request_t *r, ngx_int_t rc);
+ngx_int_t ngx_http_wq_send_bad_user(ngx_http_request_t *r, ngx_int_t rc);
+
+
+/*
+ * Cookies.  The user's: found, or a new one made, which lives as long as the
+ * request; NGX_OK, or NGX_DECLINED if there is none of ours, or NGX_ERROR.
+ * The token's: of an event, found; len 0 if there is none that could be one.
+ * The set functions add a Set-Cookie to the answer; an empty token removes it.
+ */
+
+ngx_int_t ngx_http_wq_cookie_user(ngx_http_request_t *r, ngx_str_t *user);
+ngx_int_t ngx_http_wq_cookie_new_user(ngx_http_request_t *r, ngx_str_t *user);
+ngx_int_t ngx_http_wq_cookie_set_user(ngx_http_request_t *r,
+    const ngx_str_t *user);
+
+void ngx_http_wq_cookie_token(ngx_http_request_t *r, const ngx_str_t *event,
+    ngx_str_t *token);
+ngx_int_t ngx_http_wq_cookie_set_token(ngx_http_request_t *r,
+    const ngx_str_t *event, const ngx_str_t *token);
 
 
 /* 405 with the given Allow header, a literal */
@@ -122,7 +184,24 @@ ngx_int_t ngx_http_wq_stream_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_wq_status_handler(ngx_http_request_t *r);
 
 
-/* $waiting_queue_event, $waiting_queue_user; before any directive is read */
+/* the gate: its phases and its filter, of all locations */
+
+ngx_int_t ngx_http_wq_gate_init(ngx_conf_t *cf);
+
+
+/*
+ * page: reads the file, or takes the one that is built in if file is NULL; NULL
+ * on error, which is logged.  send() renders it, and is what a content handler
+ * returns; of the values those of the state are filled in by it.
+ */
+
+ngx_http_wq_page_t *ngx_http_wq_page_create(ngx_conf_t *cf, ngx_str_t *file);
+ngx_int_t ngx_http_wq_page_send(ngx_http_request_t *r, ngx_uint_t code,
+    ngx_http_wq_page_t *page, const wq_state_t *state, const char *status,
+    ngx_uint_t refresh);
+
+
+/* $waiting_queue_event and the like; before any directive is read */
 
 ngx_int_t ngx_http_wq_variables_add(ngx_conf_t *cf);
 

@@ -14,8 +14,8 @@
 
 
 static size_t ngx_http_wq_type_len(const ngx_str_t *content_type);
-static ngx_int_t ngx_http_wq_add_retry_after(ngx_http_request_t *r,
-    ngx_uint_t s);
+static ngx_int_t ngx_http_wq_send_unavailable(ngx_http_request_t *r,
+    const char *error, const char *message);
 
 
 static const ngx_str_t  ngx_http_wq_json_type =
@@ -191,15 +191,38 @@ ngx_http_wq_stream_retry(void)
 }
 
 
-ngx_int_t
-ngx_http_wq_send_unavailable(ngx_http_request_t *r, const char *error,
-    const char *message, ngx_uint_t min, ngx_uint_t max)
+ngx_uint_t
+ngx_http_wq_retry_after(void)
 {
-    ngx_uint_t  s;
+    return NGX_HTTP_WQ_RETRY_MIN
+           + (ngx_uint_t) ngx_random()
+             % (NGX_HTTP_WQ_RETRY_MAX - NGX_HTTP_WQ_RETRY_MIN + 1);
+}
 
-    s = min + (ngx_uint_t) ngx_random() % (max - min + 1);
 
-    if (ngx_http_wq_add_retry_after(r, s) != NGX_OK) {
+ngx_int_t
+ngx_http_wq_send_redis_unavailable(ngx_http_request_t *r)
+{
+    return ngx_http_wq_send_unavailable(r, "redis_unavailable",
+                                        "the waiting room is not available "
+                                        "now, try again later");
+}
+
+
+ngx_int_t
+ngx_http_wq_send_capacity_unavailable(ngx_http_request_t *r)
+{
+    return ngx_http_wq_send_unavailable(r, "capacity_unavailable",
+                                        "the capacity of this event is not "
+                                        "known now, try again later");
+}
+
+
+static ngx_int_t
+ngx_http_wq_send_unavailable(ngx_http_request_t *r, const char *error,
+    const char *message)
+{
+    if (ngx_http_wq_add_retry_after(r, ngx_http_wq_retry_after()) != NGX_OK) {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
@@ -208,7 +231,7 @@ ngx_http_wq_send_unavailable(ngx_http_request_t *r, const char *error,
 }
 
 
-static ngx_int_t
+ngx_int_t
 ngx_http_wq_add_retry_after(ngx_http_request_t *r, ngx_uint_t s)
 {
     u_char  *value;
@@ -273,4 +296,52 @@ ngx_http_wq_add_header(ngx_http_request_t *r, const char *name,
 #endif
 
     return NGX_OK;
+}
+
+
+ngx_table_elt_t *
+ngx_http_wq_find_header(ngx_list_t *headers, const ngx_str_t *lowcase_name)
+{
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
+
+    part = &headers->part;
+    header = part->elts;
+
+    for (i = 0; /* void */ ; i++) {
+
+        if (i >= part->nelts) {
+            if (part->next == NULL) {
+                return NULL;
+            }
+
+            part = part->next;
+            header = part->elts;
+            i = 0;
+        }
+
+        if (header[i].hash
+            && header[i].key.len == lowcase_name->len
+            && ngx_strncasecmp(header[i].key.data, lowcase_name->data,
+                               lowcase_name->len)
+               == 0)
+        {
+            return &header[i];
+        }
+    }
+}
+
+
+void
+ngx_http_wq_finalize(ngx_http_request_t *r, ngx_int_t rc)
+{
+    ngx_connection_t  *c;
+
+    c = r->connection;
+
+    ngx_http_set_log_request(c->log, r);
+
+    ngx_http_finalize_request(r, rc);
+    ngx_http_run_posted_requests(c);
 }

@@ -64,7 +64,10 @@ ngx_http_wq_status_json(ngx_http_request_t *r,
     p = ngx_http_wq_json_string(p, last, &conf->prefix);
     p = ngx_slprintf(p, last, ",\"redis\":");
     p = ngx_http_wq_json_redis(p, last, &conf->redis);
-    p = ngx_slprintf(p, last, ",\"processes\":[");
+    p = ngx_slprintf(p, last, ",\"tokens\":{\"known\":%ui,\"room\":%ui,"
+                     "\"evicted\":%uL},\"processes\":[",
+                     snapshot->tokens, snapshot->tokens_max,
+                     snapshot->tokens_evicted);
 
     for (i = 0; i < snapshot->nslots; i++) {
         p = ngx_slprintf(p, last, i ? ",\n" : "\n");

@@ -23,7 +23,7 @@
 enum {
     NGX_HTTP_WQ_PROMETHEUS_FAMILIES = 0 WQ_LINK_COUNTERS(WQ_X)
                                       WQ_PROCESS_COUNTERS(WQ_X)
-                                      WQ_PROCESS_GAUGES(WQ_X) + 8,
+                                      WQ_PROCESS_GAUGES(WQ_X) + 11,
 
     /* of one worker number, and of one process */
     NGX_HTTP_WQ_PROMETHEUS_LINES = (0 WQ_LINK_COUNTERS(WQ_X)
@@ -87,6 +87,22 @@ ngx_http_wq_status_prometheus(ngx_http_request_t *r,
                      "# TYPE waiting_queue_info gauge\n"
                      "waiting_queue_info{version=\"%s\",node=\"%V\"} 1\n",
                      NGX_HTTP_WQ_VERSION, &conf->node);
+
+    p = ngx_slprintf(p, last,
+                     "# HELP waiting_queue_tokens_known "
+                     "Tokens that the node has seen to be good.\n"
+                     "# TYPE waiting_queue_tokens_known gauge\n"
+                     "waiting_queue_tokens_known %ui\n"
+                     "# HELP waiting_queue_tokens_room "
+                     "How many it can know: see waiting_queue_zone.\n"
+                     "# TYPE waiting_queue_tokens_room gauge\n"
+                     "waiting_queue_tokens_room %ui\n"
+                     "# HELP waiting_queue_tokens_evicted_total "
+                     "Tokens forgotten for want of room.\n"
+                     "# TYPE waiting_queue_tokens_evicted_total counter\n"
+                     "waiting_queue_tokens_evicted_total %uL\n",
+                     snapshot->tokens, snapshot->tokens_max,
+                     snapshot->tokens_evicted);
 
     p = ngx_http_wq_prometheus_gauges(p, last, snapshot);
 

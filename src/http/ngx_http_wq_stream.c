@@ -14,15 +14,17 @@
 #include "ngx_http_wq_stream.h"
 
 
-/* of an answer that a client may try again, spread over a few seconds */
-#define NGX_HTTP_WQ_STREAM_RETRY_MIN  1
-#define NGX_HTTP_WQ_STREAM_RETRY_MAX  5
+/* to a client that has just got its cookie */
+#define NGX_HTTP_WQ_STREAM_COOKIE                                             \
+    "retry: 1000\n: come again with the cookie\n\n"
 
 
+static ngx_int_t ngx_http_wq_stream_send_cookie(ngx_http_request_t *r);
 static ngx_int_t ngx_http_wq_stream_refused(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_wq_stream_is_over(ngx_http_request_t *r);
 static ngx_int_t ngx_http_wq_stream_start(ngx_http_request_t *r,
     const ngx_str_t *event, const ngx_str_t *user);
+static ngx_int_t ngx_http_wq_stream_unavailable(ngx_http_request_t *r);
 static void ngx_http_wq_stream_cleanup(void *data);
 static void ngx_http_wq_stream_state(ngx_http_wq_client_t *client,
     wq_state_t *state);
@@ -31,6 +33,9 @@ static void ngx_http_wq_stream_accept(ngx_http_wq_client_t *client);
 static void ngx_http_wq_stream_refuse(ngx_http_wq_client_t *client,
     ngx_http_wq_refusal_e refusal, wq_status_e status);
 static void ngx_http_wq_stream_capacity(ngx_http_wq_client_t *client);
+static ngx_int_t ngx_http_wq_stream_rejoin(ngx_http_wq_asker_t *asker,
+    int64_t capacity);
+static void ngx_http_wq_stream_refuse_capacity(ngx_http_wq_asker_t *asker);
 static void ngx_http_wq_stream_position(ngx_http_wq_client_t *client);
 static void ngx_http_wq_stream_promoted(ngx_http_wq_client_t *client);
 static void ngx_http_wq_stream_end(ngx_http_wq_client_t *client,
@@ -49,11 +54,18 @@ const ngx_http_wq_client_ops_t  ngx_http_wq_client_ops = {
 };
 
 
+static const ngx_http_wq_asker_ops_t  ngx_http_wq_stream_asker_ops = {
+    ngx_http_wq_stream_rejoin,
+    ngx_http_wq_stream_refuse_capacity
+};
+
+
 ngx_int_t
 ngx_http_wq_stream_handler(ngx_http_request_t *r)
 {
-    ngx_int_t  rc;
-    ngx_str_t  event, user;
+    ngx_int_t                rc;
+    ngx_str_t                event, user;
+    ngx_http_wq_loc_conf_t  *lcf;
 
     rc = ngx_http_wq_stream_refused(r);
 
@@ -77,13 +89,54 @@ ngx_http_wq_stream_handler(ngx_http_request_t *r)
         return ngx_http_send_header(r);
     }
 
-    if (ngx_http_wq_get_event(r, &event, &rc) != NGX_OK
-        || ngx_http_wq_get_user(r, &user, &rc) != NGX_OK)
-    {
-        return rc;
+    rc = ngx_http_wq_find_event(r, &event);
+
+    if (rc != NGX_OK) {
+        return ngx_http_wq_send_bad_event(r, rc);
     }
 
-    return ngx_http_wq_stream_start(r, &event, &user);
+    rc = ngx_http_wq_find_user(r, &user);
+
+    if (rc == NGX_OK) {
+        return ngx_http_wq_stream_start(r, &event, &user);
+    }
+
+    lcf = ngx_http_get_module_loc_conf(r, ngx_http_waiting_queue_module);
+
+    if (rc == NGX_DECLINED && lcf->user == NULL) {
+        return ngx_http_wq_stream_send_cookie(r);
+    }
+
+    return ngx_http_wq_send_bad_user(r, rc);
+}
+
+
+/*
+ * Who does not return the cookie never takes a place: it is issued on a stream
+ * that ends at once, and an EventSource comes again with it.
+ */
+
+static ngx_int_t
+ngx_http_wq_stream_send_cookie(ngx_http_request_t *r)
+{
+    ngx_str_t   user;
+    ngx_buf_t  *b;
+
+    if (ngx_http_wq_cookie_new_user(r, &user) != NGX_OK
+        || ngx_http_wq_cookie_set_user(r, &user) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    b = ngx_create_temp_buf(r->pool, sizeof(NGX_HTTP_WQ_STREAM_COOKIE) - 1);
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    b->last = ngx_cpymem(b->last, NGX_HTTP_WQ_STREAM_COOKIE,
+                         sizeof(NGX_HTTP_WQ_STREAM_COOKIE) - 1);
+
+    return ngx_http_wq_send_stream(r, b);
 }
 
 
@@ -127,36 +180,15 @@ ngx_http_wq_stream_refused(ngx_http_request_t *r)
 static ngx_uint_t
 ngx_http_wq_stream_is_over(ngx_http_request_t *r)
 {
-    ngx_uint_t        i;
-    ngx_list_part_t  *part;
     ngx_table_elt_t  *header;
 
     static const ngx_str_t  name = ngx_string("last-event-id");
     static const ngx_str_t  over = ngx_string(WQ_SSE_OVER);
 
-    part = &r->headers_in.headers.part;
-    header = part->elts;
+    header = ngx_http_wq_find_header(&r->headers_in.headers, &name);
 
-    for (i = 0; /* void */ ; i++) {
-
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
-                return 0;
-            }
-
-            part = part->next;
-            header = part->elts;
-            i = 0;
-        }
-
-        if (header[i].key.len == name.len
-            && ngx_strncmp(header[i].lowcase_key, name.data, name.len) == 0
-            && header[i].value.len == over.len
-            && ngx_strncmp(header[i].value.data, over.data, over.len) == 0)
-        {
-            return 1;
-        }
-    }
+    return header && header->value.len == over.len
+           && ngx_strncmp(header->value.data, over.data, over.len) == 0;
 }
 
 
@@ -200,7 +232,11 @@ ngx_http_wq_stream_start(ngx_http_request_t *r, const ngx_str_t *event,
     stream->request = r;
     stream->connection = r->connection;
     stream->cleanup = cln;
-    stream->joined = ngx_current_msec;
+
+    stream->asker.ops = &ngx_http_wq_stream_asker_ops;
+    stream->asker.data = stream;
+    stream->asker.request = r;
+    stream->asker.joined = ngx_current_msec;
 
     cln->handler = ngx_http_wq_stream_cleanup;
     cln->data = stream;
@@ -229,44 +265,16 @@ ngx_http_wq_stream_start(ngx_http_request_t *r, const ngx_str_t *event,
 }
 
 
-ngx_int_t
+/* 503: Redis is away, nothing was stored; what a content handler returns */
+
+static ngx_int_t
 ngx_http_wq_stream_unavailable(ngx_http_request_t *r)
 {
     if (ngx_http_wq_worker) {
         wq_counter_add(ngx_http_wq_worker->slot->counters.joins_refused, 1);
     }
 
-    return ngx_http_wq_send_unavailable(r, "redis_unavailable",
-                                        "the waiting room is not available "
-                                        "now, try again later",
-                                        NGX_HTTP_WQ_STREAM_RETRY_MIN,
-                                        NGX_HTTP_WQ_STREAM_RETRY_MAX);
-}
-
-
-void
-ngx_http_wq_stream_refuse_capacity(ngx_http_wq_stream_t *stream)
-{
-    ngx_int_t              rc;
-    ngx_http_request_t    *r;
-    ngx_http_wq_client_t  *client;
-
-    r = stream->request;
-    client = stream->client;
-    stream->client = NULL;
-
-    ngx_http_set_log_request(r->connection->log, r);
-
-    wq_counter_add(ngx_http_wq_worker->slot->counters.joins_refused, 1);
-
-    rc = ngx_http_wq_send_unavailable(r, "capacity_unavailable",
-                                      "the capacity of this event is not "
-                                      "known now, try again later",
-                                      NGX_HTTP_WQ_STREAM_RETRY_MIN,
-                                      NGX_HTTP_WQ_STREAM_RETRY_MAX);
-
-    ngx_http_wq_client_gone(client);
-    ngx_http_wq_stream_finalize(r, rc);
+    return ngx_http_wq_send_redis_unavailable(r);
 }
 
 
@@ -294,8 +302,8 @@ ngx_http_wq_stream_free(ngx_http_wq_stream_t *stream)
     client = stream->client;
 
     ngx_http_wq_wheel_remove(stream);
-    ngx_http_wq_capacity_forget(stream);
-    ngx_http_wq_capacity_stored(stream);
+    ngx_http_wq_capacity_forget(&stream->asker);
+    ngx_http_wq_capacity_stored(&stream->asker);
 
     if (stream->rest) {
         ngx_free(stream->rest);
@@ -306,20 +314,6 @@ ngx_http_wq_stream_free(ngx_http_wq_stream_t *stream)
     if (client) {
         ngx_http_wq_client_gone(client);
     }
-}
-
-
-void
-ngx_http_wq_stream_finalize(ngx_http_request_t *r, ngx_int_t rc)
-{
-    ngx_connection_t  *c;
-
-    c = r->connection;
-
-    ngx_http_set_log_request(c->log, r);
-
-    ngx_http_finalize_request(r, rc);
-    ngx_http_run_posted_requests(c);
 }
 
 
@@ -362,21 +356,23 @@ ngx_http_wq_stream_state(ngx_http_wq_client_t *client, wq_state_t *state)
 static void
 ngx_http_wq_stream_accept(ngx_http_wq_client_t *client)
 {
-    wq_state_t             state;
+    wq_state_t              state;
+    ngx_http_wq_stream_t   *stream;
     wq_process_counters_t  *counters;
 
+    stream = client->stream;
     counters = &client->event->worker->slot->counters;
 
-    ngx_http_wq_capacity_stored(client->stream);
+    ngx_http_wq_capacity_stored(&stream->asker);
     ngx_http_wq_stream_state(client, &state);
 
     if (client->state == NGX_HTTP_WQ_READY) {
         wq_counter_add(counters->promotions_told, 1);
-        ngx_http_wq_transport_open(client->stream, WQ_SSE_PROMOTED, &state);
+        ngx_http_wq_transport_open(stream, WQ_SSE_PROMOTED, &state);
 
     } else {
         wq_counter_add(counters->positions_sent, 1);
-        ngx_http_wq_transport_open(client->stream, WQ_SSE_POSITION, &state);
+        ngx_http_wq_transport_open(stream, WQ_SSE_POSITION, &state);
     }
 }
 
@@ -404,7 +400,7 @@ ngx_http_wq_stream_refuse(ngx_http_wq_client_t *client,
 
     } else if (status == WQ_STATUS_FULL) {
         rc = ngx_http_wq_send_state(r, NGX_HTTP_TOO_MANY_REQUESTS, &state,
-                                    NGX_HTTP_WQ_STREAM_RETRY_MAX);
+                                    NGX_HTTP_WQ_RETRY_MAX);
 
     } else {
         /* an EventSource shows its page nothing of any other answer */
@@ -413,15 +409,65 @@ ngx_http_wq_stream_refuse(ngx_http_wq_client_t *client,
                                     &state);
     }
 
-    ngx_http_wq_stream_finalize(r, rc);
+    ngx_http_wq_finalize(r, rc);
 }
 
 
 static void
 ngx_http_wq_stream_capacity(ngx_http_wq_client_t *client)
 {
-    ngx_http_wq_capacity_stored(client->stream);
-    ngx_http_wq_capacity_find(client->stream);
+    ngx_http_wq_stream_t  *stream;
+
+    stream = client->stream;
+    stream->asker.event = client->event;
+
+    ngx_http_wq_capacity_stored(&stream->asker);
+    ngx_http_wq_capacity_find(&stream->asker);
+}
+
+
+static ngx_int_t
+ngx_http_wq_stream_rejoin(ngx_http_wq_asker_t *asker, int64_t capacity)
+{
+    ngx_http_request_t    *r;
+    ngx_http_wq_stream_t  *stream;
+
+    stream = asker->data;
+
+    if (ngx_http_wq_client_rejoin(stream->client, capacity) == NGX_OK) {
+        return NGX_OK;
+    }
+
+    r = stream->request;
+    stream->client = NULL;
+
+    ngx_http_wq_finalize(r, ngx_http_wq_stream_unavailable(r));
+
+    return NGX_ERROR;
+}
+
+
+static void
+ngx_http_wq_stream_refuse_capacity(ngx_http_wq_asker_t *asker)
+{
+    ngx_int_t              rc;
+    ngx_http_request_t    *r;
+    ngx_http_wq_client_t  *client;
+    ngx_http_wq_stream_t  *stream;
+
+    stream = asker->data;
+    r = stream->request;
+    client = stream->client;
+    stream->client = NULL;
+
+    ngx_http_set_log_request(r->connection->log, r);
+
+    wq_counter_add(ngx_http_wq_worker->slot->counters.joins_refused, 1);
+
+    rc = ngx_http_wq_send_capacity_unavailable(r);
+
+    ngx_http_wq_client_gone(client);
+    ngx_http_wq_finalize(r, rc);
 }
 
 

@@ -19,11 +19,10 @@
 #define NGX_HTTP_WQ_STREAM_H_INCLUDED_
 
 
-#include "ngx_http_wq_http.h"
+#include "ngx_http_wq_capacity.h"
 
 
-typedef struct ngx_http_wq_stream_s    ngx_http_wq_stream_t;
-typedef struct ngx_http_wq_question_s  ngx_http_wq_question_t;
+typedef struct ngx_http_wq_stream_s  ngx_http_wq_stream_t;
 
 
 struct ngx_http_wq_stream_s {
@@ -44,14 +43,7 @@ struct ngx_http_wq_stream_s {
 
     ngx_buf_t               *buffer;        /* of a filtered one */
 
-    ngx_msec_t               joined;        /* when Redis was asked, last */
-
-    /* of those who wait for a capacity; NULL: this one does not */
-    ngx_http_wq_question_t  *question;
-    ngx_queue_t              parked;
-
-    /* the event whose capacity goes to Redis with this one's join; held */
-    ngx_http_wq_event_t     *asks_for;
+    ngx_http_wq_asker_t      asker;         /* of the capacity */
 
     unsigned                 direct:1;
     unsigned                 chunked:1;
@@ -118,34 +110,10 @@ void ngx_http_wq_stream_tell(ngx_http_wq_stream_t *stream);
 
 void ngx_http_wq_stream_free(ngx_http_wq_stream_t *stream);
 
-/* finishes a request, from outside its own events */
-
-void ngx_http_wq_stream_finalize(ngx_http_request_t *r, ngx_int_t rc);
-
-/* 503: Redis is away, nothing was stored; what a content handler returns */
-
-ngx_int_t ngx_http_wq_stream_unavailable(ngx_http_request_t *r);
-
-/* 503: no capacity is known; the stream may be gone when this returns */
-
-void ngx_http_wq_stream_refuse_capacity(ngx_http_wq_stream_t *stream);
-
-
 /* wheel: comments that keep quiet streams alive */
 
 void ngx_http_wq_wheel_add(ngx_http_wq_stream_t *stream);
 void ngx_http_wq_wheel_remove(ngx_http_wq_stream_t *stream);
-
-
-/*
- * capacity: asks the event service.  find() takes a stream whose client has no
- * capacity to join with, and rejoins or refuses it later; forget() is for one
- * that goes before; stored() for one whose second join was answered.
- */
-
-void ngx_http_wq_capacity_find(ngx_http_wq_stream_t *stream);
-void ngx_http_wq_capacity_forget(ngx_http_wq_stream_t *stream);
-void ngx_http_wq_capacity_stored(ngx_http_wq_stream_t *stream);
 
 
 #endif /* NGX_HTTP_WQ_STREAM_H_INCLUDED_ */

@@ -389,7 +389,7 @@ ngx_http_wq_transport_finish(ngx_http_wq_stream_t *stream)
 
     /* not NGX_HTTP_CLOSE, which is for a client that is given up */
 
-    ngx_http_wq_stream_finalize(stream->request, NGX_OK);
+    ngx_http_wq_finalize(stream->request, NGX_OK);
 }
 
 
@@ -404,7 +404,7 @@ ngx_http_wq_transport_close(ngx_http_wq_stream_t *stream)
 
     if (r) {
         /* frees the stream by the cleanup */
-        ngx_http_wq_stream_finalize(r, NGX_HTTP_CLOSE);
+        ngx_http_wq_finalize(r, NGX_HTTP_CLOSE);
         return;
     }
 
@@ -452,7 +452,7 @@ ngx_http_wq_transport_write_request(ngx_http_request_t *r)
 
     if (stream == NULL) {
         /* a filter has sent an answer of its own, which clears all contexts */
-        ngx_http_wq_stream_finalize(r, NGX_ERROR);
+        ngx_http_wq_finalize(r, NGX_ERROR);
         return;
     }
 

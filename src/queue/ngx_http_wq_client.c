@@ -179,7 +179,10 @@ ngx_http_wq_client_joined(void *data, ngx_http_wq_result_t *result)
         return;
 
     case NGX_HTTP_WQ_JOIN_REPLACED:
-        /* no answer to a join */
+    case WQ_STATUS_NONE:
+        /* no answers to the join of a stream */
+        ngx_http_wq_trouble_bad_reply(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                      "join", "status");
         ngx_http_wq_client_lost(client, 0);
         return;
 
@@ -242,22 +245,14 @@ static void
 ngx_http_wq_client_learn(ngx_http_wq_client_t *client,
     const ngx_http_wq_join_reply_t *reply)
 {
-    ngx_http_wq_event_t   *event;
-    ngx_http_wq_worker_t  *worker;
+    ngx_http_wq_event_t  *event;
 
     event = client->event;
-    worker = event->worker;
 
     event->rules = client->rules;
     event->total = reply->total;
 
-    if (reply->changed && ngx_http_wq_may_complain(&worker->complained)) {
-        ngx_log_error(NGX_LOG_WARN, worker->log, 0,
-                      "waiting_queue: event \"%V\" has new settings, \"%V\": "
-                      "the configuration has changed, or two locations or "
-                      "nodes disagree; the latest join wins",
-                      &event->id.str, &client->rules->settings);
-    }
+    ngx_http_wq_event_complain(event, client->rules, reply->changed);
 
     if (event->waiting == 0 && !event->ticking) {
         ngx_http_wq_event_set_epoch(event, &reply->epoch);

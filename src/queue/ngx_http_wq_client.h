@@ -29,6 +29,9 @@ typedef struct ngx_http_wq_client_s   ngx_http_wq_client_t;
 
 #define NGX_HTTP_WQ_DEFAULT_GRACE  30000
 
+/* ms: no setting of a time is longer */
+#define NGX_HTTP_WQ_LEASE_MAX      ((int64_t) 365 * 24 * 3600 * 1000)
+
 
 /* what a location says of its events; lives as long as the configuration */
 
@@ -238,6 +241,12 @@ ngx_int_t ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
 
 ngx_uint_t ngx_http_wq_clients_drain(ngx_http_wq_worker_t *worker,
     ngx_uint_t n);
+
+
+/* an answer says that the settings are not those of the last join, or not */
+
+void ngx_http_wq_event_complain(ngx_http_wq_event_t *event,
+    const ngx_http_wq_rules_t *rules, int64_t changed);
 
 
 /* whether Redis may still have something in the name of this instance */

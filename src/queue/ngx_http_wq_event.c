@@ -117,6 +117,24 @@ ngx_http_wq_event_report_streams(ngx_http_wq_event_t *event)
 
 
 void
+ngx_http_wq_event_complain(ngx_http_wq_event_t *event,
+    const ngx_http_wq_rules_t *rules, int64_t changed)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = event->worker;
+
+    if (changed && ngx_http_wq_may_complain(&worker->complained)) {
+        ngx_log_error(NGX_LOG_WARN, worker->log, 0,
+                      "waiting_queue: event \"%V\" has new settings, \"%V\": "
+                      "the configuration has changed, or two locations or "
+                      "nodes disagree; the latest join wins",
+                      &event->id.str, &rules->settings);
+    }
+}
+
+
+void
 ngx_http_wq_event_set_epoch(ngx_http_wq_event_t *event, const wq_str_t *epoch)
 {
     event->epoch.len = ngx_min(epoch->len, NGX_HTTP_WQ_EPOCH_MAX);

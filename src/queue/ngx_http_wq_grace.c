@@ -160,8 +160,9 @@ ngx_http_wq_grace_over(ngx_http_wq_client_t *client)
 
         to.handler = ngx_http_wq_grace_released;
         rc = ngx_http_wq_call_release(link, &client->event->keys,
-                                      &client->user.str, &worker->instance,
-                                      &token, &to);
+                                      &client->user.str,
+                                      NGX_HTTP_WQ_RELEASE_LEFT,
+                                      &worker->instance, &token, &to);
 
     } else if (client->given_up) {
         ngx_http_wq_client_forget(client);

@@ -12,6 +12,9 @@
 /* streams that are ended in one turn of the event loop */
 #define NGX_HTTP_WQ_WORKER_DRAIN_SLICE  512
 
+/* between two looks of one that quits whether all requests are over, in ms */
+#define NGX_HTTP_WQ_WORKER_LOOK         50
+
 
 static ngx_int_t ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_worker_name(ngx_http_wq_worker_t *worker);
@@ -91,6 +94,8 @@ ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker)
     ngx_http_wq_dispatcher_init(worker);
     ngx_http_wq_router_init(worker);
     ngx_http_wq_grace_init(worker);
+    ngx_http_wq_visits_init(worker);
+    ngx_http_wq_endings_init(worker);
 
     worker->watcher = ngx_http_wq_worker_watch(worker);
     if (worker->watcher == NULL) {
@@ -186,6 +191,8 @@ ngx_http_wq_worker_stop(void)
         ngx_http_wq_timer_stop(&worker->quit);
         ngx_http_wq_worker_stop_jobs(worker);
         ngx_http_wq_reaper_stop(worker);
+        ngx_http_wq_visits_destroy(worker);
+        ngx_http_wq_endings_destroy(worker);
         ngx_http_wq_clients_destroy(worker);
         ngx_http_wq_consumer_destroy(&worker->dispatcher);
         ngx_http_wq_consumer_destroy(&worker->router);
@@ -325,6 +332,12 @@ ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
         == NGX_HTTP_WQ_WORKER_DRAIN_SLICE)
     {
         ngx_http_wq_timer_set(&worker->quit, 1);
+        return;
+    }
+
+    if (worker->admitted || worker->endings.count) {
+        /* the backend may still say that a seat is sold */
+        ngx_http_wq_timer_set(&worker->quit, NGX_HTTP_WQ_WORKER_LOOK);
         return;
     }
 

@@ -13,6 +13,7 @@
 
 #include "ngx_http_wq_client.h"
 #include "ngx_http_wq_consumer.h"
+#include "ngx_http_wq_visit.h"
 #include "ngx_http_wq_zone.h"
 
 
@@ -64,6 +65,13 @@ typedef struct {
 } ngx_http_wq_grace_t;
 
 
+typedef struct {
+    ngx_queue_t                queue;       /* visits that are over */
+    ngx_uint_t                 count;
+    ngx_http_wq_timer_t        timer;
+} ngx_http_wq_endings_t;
+
+
 struct ngx_http_wq_worker_s {
     const ngx_http_wq_queue_conf_t  *conf;
     ngx_log_t                       *log;
@@ -86,6 +94,10 @@ struct ngx_http_wq_worker_s {
     ngx_rbtree_t                     events;
     ngx_rbtree_node_t                events_sentinel;
     ngx_queue_t                      joining;   /* clients */
+
+    ngx_queue_t                      visits;    /* that are open */
+    ngx_uint_t                       admitted;  /* requests, not over */
+    ngx_http_wq_endings_t            endings;
 
     /* Redis' clock, in ms, minus ngx_current_msec */
     int64_t                          clock;

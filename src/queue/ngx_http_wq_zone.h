@@ -16,6 +16,7 @@
 #include "ngx_http_wq_link.h"
 
 #include "wq_id.h"
+#include "wq_state.h"
 
 
 #define NGX_HTTP_WQ_ZONE_DEFAULT_SIZE  (1024 * 1024)
@@ -90,6 +91,16 @@ typedef struct {
 } ngx_http_wq_event_row_t;
 
 
+/* a token that was good when it was looked at */
+
+typedef struct {
+    ngx_msec_t                 checked;     /* when Redis has said so */
+    int64_t                    expires;     /* ms since 1970 */
+    int64_t                    waited;      /* ms, before it was given */
+    u_char                     token[WQ_TOKEN_LEN];
+} ngx_http_wq_known_token_t;
+
+
 /* a copy of everything, for the status */
 
 typedef struct {
@@ -99,6 +110,9 @@ typedef struct {
     ngx_uint_t                 nworkers;
     ngx_http_wq_event_row_t   *events;      /* by id */
     ngx_uint_t                 nevents;
+    ngx_uint_t                 tokens;      /* known to the node */
+    ngx_uint_t                 tokens_max;
+    uint64_t                   tokens_evicted;
 } ngx_http_wq_snapshot_t;
 
 
@@ -159,6 +173,24 @@ ngx_http_wq_ask_e ngx_http_wq_zone_ask_begin(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, ngx_msec_t looked, ngx_msec_t timeout);
 void ngx_http_wq_zone_ask_end(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, ngx_int_t rc);
+
+
+/*
+ * Tokens of this node, of all its processes.  find() gives the one of a user
+ * whose lease has not ended, if it is this one, or, where token is empty,
+ * whichever it is: NGX_OK, or NGX_DECLINED.  store() replaces an older one;
+ * ends is in ngx_current_msec.  Where there is no room the one that was not
+ * used for the longest time goes.
+ */
+
+ngx_int_t ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const ngx_str_t *user, const ngx_str_t *token,
+    ngx_http_wq_known_token_t *known);
+void ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const ngx_str_t *user,
+    const ngx_http_wq_known_token_t *known, ngx_msec_t ends);
+void ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const ngx_str_t *user);
 
 
 #endif /* NGX_HTTP_WQ_ZONE_H_INCLUDED_ */

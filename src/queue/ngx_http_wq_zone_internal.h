@@ -77,9 +77,38 @@ typedef struct {
 } ngx_http_wq_events_t;
 
 
+/* a token of a user of an event; times as those of an event above */
+
+typedef struct {
+    ngx_rbtree_node_t          node;        /* first, see the casts */
+    ngx_queue_t                queue;
+    ngx_msec_t                 checked;
+    ngx_msec_t                 ends;
+    int64_t                    expires;     /* the same by Redis' clock */
+    int64_t                    waited;
+
+    u_char                     token[WQ_TOKEN_LEN];
+    u_char                     event_len;
+    u_char                     user_len;
+    u_char                     ids[1];      /* event, user */
+} ngx_http_wq_zone_token_t;
+
+
+typedef struct {
+    ngx_rbtree_t               rbtree;      /* by hash, then by ids */
+    ngx_rbtree_node_t          sentinel;
+    ngx_queue_t                queue;       /* the one last used first */
+
+    ngx_uint_t                 count;
+    ngx_uint_t                 max;
+    uint64_t                   evicted;     /* before they lapsed */
+} ngx_http_wq_tokens_t;
+
+
 typedef struct {
     ngx_http_wq_processes_t    processes;
     ngx_http_wq_events_t       events;
+    ngx_http_wq_tokens_t       tokens;
 } ngx_http_wq_shared_t;
 
 
@@ -97,6 +126,10 @@ void ngx_http_wq_zone_add_totals(ngx_http_wq_totals_t *totals,
 
 
 void ngx_http_wq_zone_events_init(ngx_http_wq_events_t *events);
+
+/* bytes that are free */
+
+void ngx_http_wq_zone_tokens_init(ngx_http_wq_tokens_t *tokens, size_t bytes);
 
 
 /* for a caller that holds the mutex: the streams of that slot are no more */

@@ -99,6 +99,10 @@ ngx_http_wq_zone_events_snapshot(ngx_http_wq_zone_t *zone, ngx_pool_t *pool,
     ngx_http_wq_zone_events_expire(zone, events->count);
     n = events->count;
 
+    snapshot->tokens = zone->shared->tokens.count;
+    snapshot->tokens_max = zone->shared->tokens.max;
+    snapshot->tokens_evicted = zone->shared->tokens.evicted;
+
     ngx_shmtx_unlock(&zone->shpool->mutex);
 
     if (n == 0) {

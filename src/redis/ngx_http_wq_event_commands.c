@@ -116,10 +116,12 @@ ngx_http_wq_call_join(ngx_http_wq_link_t *link,
     u_char                    capacity[NGX_INT64_LEN], highest[NGX_INT64_LEN];
     ngx_http_wq_event_call_t  call;
 
+    static const char  *modes[] = { "stream", "enter", "visit" };
+
     ngx_http_wq_event_call_init(&call, keys);
     ngx_http_wq_event_call_add(&call, &join->user);
     ngx_http_wq_event_call_add(&call, &join->instance);
-    ngx_http_wq_event_call_add_literal(&call, "stream");
+    ngx_http_wq_event_call_add_literal(&call, modes[join->mode]);
 
     if (ngx_http_wq_event_call_add_seed(&call, seed) != NGX_OK) {
         return NGX_ERROR;
@@ -195,25 +197,50 @@ ngx_http_wq_call_leave(ngx_http_wq_link_t *link,
 ngx_int_t
 ngx_http_wq_call_release(ngx_http_wq_link_t *link,
     const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
-    const ngx_str_t *instance, const ngx_str_t *token,
-    const ngx_http_wq_reply_to_t *to)
+    ngx_http_wq_release_e why, const ngx_str_t *instance,
+    const ngx_str_t *token, const ngx_http_wq_reply_to_t *to)
 {
     u_char                    seed[NGX_HTTP_WQ_SEED_LEN];
     ngx_http_wq_event_call_t  call;
 
+    static const char  *counters[] = { "left", "done", "sold" };
+
     ngx_http_wq_event_call_init(&call, keys);
     ngx_http_wq_event_call_add(&call, user);
-    ngx_http_wq_event_call_add_literal(&call, "return");
+    ngx_http_wq_event_call_add_literal(&call, why == NGX_HTTP_WQ_RELEASE_SOLD
+                                              ? "sold" : "return");
 
     if (ngx_http_wq_event_call_add_seed(&call, seed) != NGX_OK) {
         return NGX_ERROR;
     }
 
-    ngx_http_wq_event_call_add(&call, instance);
+    if (instance) {
+        ngx_http_wq_event_call_add(&call, instance);
+
+    } else {
+        ngx_http_wq_event_call_add_literal(&call, "");
+    }
+
     ngx_http_wq_event_call_add(&call, token);
-    ngx_http_wq_event_call_add_literal(&call, "left");
+    ngx_http_wq_event_call_add_literal(&call, counters[why]);
 
     return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_release, &call,
+                                       to);
+}
+
+
+ngx_int_t
+ngx_http_wq_call_touch(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
+    const ngx_str_t *token, const ngx_http_wq_reply_to_t *to)
+{
+    ngx_http_wq_event_call_t  call;
+
+    ngx_http_wq_event_call_init(&call, keys);
+    ngx_http_wq_event_call_add(&call, user);
+    ngx_http_wq_event_call_add(&call, token);
+
+    return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_touch, &call,
                                        to);
 }
 

@@ -48,9 +48,17 @@ void ngx_http_wq_event_keys_destroy(ngx_http_wq_event_keys_t *keys);
  * back with the old idx after Redis has lost data; the answer is the same.
  */
 
+typedef enum {
+    NGX_HTTP_WQ_JOIN_STREAM = 0,    /* who is told when it is let in */
+    NGX_HTTP_WQ_JOIN_ENTER,         /* who enters at once, if it can */
+    NGX_HTTP_WQ_JOIN_VISIT          /* who takes no place in line */
+} ngx_http_wq_join_e;
+
+
 typedef struct {
+    ngx_http_wq_join_e        mode;     /* join only */
     ngx_str_t                 user;
-    ngx_str_t                 instance;
+    ngx_str_t                 instance; /* len 0: nobody is connected */
     ngx_str_t                 settings; /* "name=value ..." */
     int64_t                   capacity; /* of the service; negative: unknown */
     uint64_t                  highest;  /* idx that the caller knows */
@@ -80,6 +88,7 @@ typedef struct {
     int64_t                   changed;  /* settings differ from the last ones */
     wq_str_t                  epoch;
     int64_t                   serial;   /* of this connection of the user */
+    int64_t                   waited;   /* ms, by who is in */
 
     wq_str_t                  word;     /* status as it came */
 } ngx_http_wq_join_reply_t;
@@ -111,9 +120,15 @@ ngx_int_t ngx_http_wq_decode_leave(ngx_http_wq_link_t *link,
 
 
 /*
- * release.lua: a lease ends, if instance still holds it and it has this token;
- * the slot goes to the next in line.
+ * release.lua: a lease ends, if it has this token and instance still holds it;
+ * NULL for any.  The slot goes to the next in line, unless the seat is sold.
  */
+
+typedef enum {
+    NGX_HTTP_WQ_RELEASE_LEFT = 0,   /* nobody is connected any more */
+    NGX_HTTP_WQ_RELEASE_DONE,
+    NGX_HTTP_WQ_RELEASE_SOLD
+} ngx_http_wq_release_e;
 
 typedef struct {
     int64_t                   released;
@@ -122,10 +137,25 @@ typedef struct {
 
 ngx_int_t ngx_http_wq_call_release(ngx_http_wq_link_t *link,
     const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
-    const ngx_str_t *instance, const ngx_str_t *token,
-    const ngx_http_wq_reply_to_t *to);
+    ngx_http_wq_release_e why, const ngx_str_t *instance,
+    const ngx_str_t *token, const ngx_http_wq_reply_to_t *to);
 ngx_int_t ngx_http_wq_decode_release(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_release_reply_t *reply);
+
+
+/* touch.lua: a token is used, by whom it was given to if it is good */
+
+typedef struct {
+    int64_t                   good;
+    int64_t                   expires;  /* ms since 1970 */
+    int64_t                   waited;   /* ms */
+} ngx_http_wq_touch_reply_t;
+
+ngx_int_t ngx_http_wq_call_touch(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
+    const ngx_str_t *token, const ngx_http_wq_reply_to_t *to);
+ngx_int_t ngx_http_wq_decode_touch(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_touch_reply_t *reply);
 
 
 /* promote_all_waiting_for_event.lua */

@@ -53,7 +53,10 @@ static const wq_field_t  ngx_http_wq_join_fields[] = {
       offsetof(ngx_http_wq_join_reply_t, epoch) },
 
     { "serial", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_join_reply_t, serial) }
+      offsetof(ngx_http_wq_join_reply_t, serial) },
+
+    { "waited", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, waited) }
 };
 
 
@@ -71,6 +74,19 @@ static const wq_field_t  ngx_http_wq_release_fields[] = {
 
     { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
       offsetof(ngx_http_wq_release_reply_t, promoted) }
+};
+
+
+static const wq_field_t  ngx_http_wq_touch_fields[] = {
+
+    { "good", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_touch_reply_t, good) },
+
+    { "lease", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_touch_reply_t, expires) },
+
+    { "waited", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_touch_reply_t, waited) }
 };
 
 
@@ -244,6 +260,7 @@ ngx_http_wq_decode_join(ngx_http_wq_link_t *link,
     case WQ_STATUS_SOLD_OUT:
     case WQ_STATUS_CLOSED:
     case WQ_STATUS_FULL:
+    case WQ_STATUS_NONE:
         return NGX_OK;
 
     default:
@@ -295,6 +312,17 @@ ngx_http_wq_decode_release(ngx_http_wq_link_t *link,
     return ngx_http_wq_decode_reply(link, result, "release",
                                     ngx_http_wq_release_fields,
                                     sizeof(ngx_http_wq_release_fields)
+                                    / sizeof(wq_field_t), reply);
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_touch(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_touch_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "touch",
+                                    ngx_http_wq_touch_fields,
+                                    sizeof(ngx_http_wq_touch_fields)
                                     / sizeof(wq_field_t), reply);
 }
 

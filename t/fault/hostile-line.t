@@ -5,6 +5,8 @@
 use strict;
 use warnings;
 
+use feature 'state';
+
 use Test::More;
 use WaitingQueue::Fault;
 use WaitingQueue::Sse;
@@ -62,14 +64,15 @@ my $token = '0123456789' x 4;
 # as they should be: one waits, on place 5 of 9
 
 my @waiting = ('waiting', 5, 4, 9, 0, 0, 9, undef, undef, undef, 0, 'epoch',
-               1);
+               1, 0);
 my @inside = ('ready', 5, undef, 9, 0, 0, 9, $token, $most, undef, 0, 'epoch',
-              1);
+              1, 0);
 my @positions = (9, 0, 0, 0, 1, 9, 'epoch', 0, 0, [], 'open', 0, 0, 0);
 my @ranks = (9, 0, 0, 9, 'epoch', [4]);
 my @promote = (0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0);
 my @tasks = (1, 1, []);
 my @reap = ('', 0, 0, 0);
+my @touch = (1, $most, 0);
 
 my %line = (
     join => resp(\@waiting),
@@ -78,6 +81,7 @@ my %line = (
     restore => resp(\@waiting),
     leave => resp([1]),
     release => resp([1, 0]),
+    touch => resp(\@touch),
     promote_all_waiting_for_event => resp(\@promote),
     reap => resp(\@reap),
     bury_instance => resp([1]),
@@ -111,6 +115,8 @@ my @refused = (
          ['a long epoch', \@waiting, 11 => 'e' x 10000],
          ['no epoch', \@waiting, 11 => undef],
          ['a negative serial', \@waiting, 12 => -1],
+         ['a negative wait', \@waiting, 13 => -1],
+         ['no wait', \@inside, 13 => undef],
          ['a long instance', \@waiting, 9 => 'i' x 10000],
          ['no token', \@inside, 7 => undef],
          ['an empty token', \@inside, 7 => ''],
@@ -286,9 +292,24 @@ my @rounds = (
          ['negative numbers', 1 => -1, 2 => -1, 3 => -1]),
 );
 
+# [name, mode]: a token at the gate, of which Redis says nothing sensible
+
+my @untouched = (
+    (map { ["touch answered with $_", mode(touch => $types{$_})] }
+         sort keys %types),
+    (map { my ($name, @others) = @$_;
+           ["touch with $name", mode(touch => with(\@touch, @others))] }
+         ['neither yes nor no', 0 => 2],
+         ['no word', 0 => undef],
+         ['a negative end', 1 => -1],
+         ['an end too large', 1 => '9223372036854775808'],
+         ['no end', 1 => undef],
+         ['a negative wait', 2 => -1]),
+);
+
 my $serial = 0;
 my %table = map { ++$serial . " $_->[0]" => $_->[1] }
-            @refused, @told, @broadcast, @rounds;
+            @refused, @told, @broadcast, @rounds, @untouched;
 
 $table{line} = mode();
 $table{inside} = mode(join => resp(\@inside));
@@ -308,7 +329,14 @@ my $nginx = start_nginx(
     server => 'location = /stream { waiting_queue_stream;'
               . ' waiting_queue_event e1; waiting_queue_user $arg_user;'
               . ' waiting_queue_capacity 10; waiting_queue_grace 0;'
-              . ' waiting_queue_release disconnect; }');
+              . ' waiting_queue_release disconnect; }'
+              . 'location = /gate { waiting_queue on;'
+              . ' waiting_queue_event e1; waiting_queue_user $arg_user;'
+              . ' waiting_queue_capacity 10; waiting_queue_grace 0;'
+              . ' waiting_queue_release disconnect;'
+              . ' proxy_pass http://127.0.0.1:$server_port/behind?$args; }'
+              . 'location = /behind {'
+              . ' add_header X-Waiting-Queue $arg_word; return 200 behind; }');
 
 my $sse = WaitingQueue::Sse->new(port => $nginx->port);
 my $user = 0;
@@ -360,6 +388,24 @@ sub bad {
 }
 
 
+# gate(token): the answer to somebody new at the gate
+
+sub gate {
+    my ($shown) = @_;
+
+    my $g = $sse->open(path => '/gate?user=g' . ++$user,
+                       headers => { Accept => 'application/json',
+                                    'X-Waiting-Queue-Token' => $shown });
+
+    $sse->run_until(sub { defined $g->ended || defined $g->json
+                          || $g->body =~ /^behind/ }, 10)
+        or diag('no answer at the gate');
+    $g->close;
+
+    return $g;
+}
+
+
 $fake->mode('line');
 $nginx->wait_ready('a fake Redis in good order is taken for one');
 
@@ -381,6 +427,19 @@ for my $case (@refused) {
     ok($s->json && $s->json->{error}, "$name: in JSON") or diag($s->body);
     ok(bad() > $before, "$name: counted");
     $nginx->unharmed("after $name");
+}
+
+for my $case (@refused) {
+    my ($name) = @$case;
+
+    state $n = 0;
+    well(++$n . " $name") or next;
+
+    my $g = gate();
+
+    is($g->status, 503, "$name: kept back at the gate");
+    ok($g->json, "$name: in JSON") or diag($g->body);
+    $nginx->unharmed("after $name, at the gate");
 }
 
 for my $case (@told) {
@@ -525,5 +584,39 @@ is_deeply([grep { !/: (?:$absurd)/ } $sse->violations], [],
           'all streams are well-formed');
 is(scalar($nginx->log_lines(0, qr/\n.|[\x00-\x08\x0b-\x1f\x7f]/)), 0,
    'no control characters in the log');
+
+# to use a token
+
+for my $case (@untouched) {
+    my ($name) = @$case;
+
+    well(++$serial . " $name") or next;
+
+    my $before = bad();
+    my $g = gate($token);
+
+    is($g->status, 503, "$name: kept back");
+    is($g->json && $g->json->{error}, 'redis_unavailable', "$name: says why");
+    ok(bad() > $before, "$name: counted");
+    $nginx->unharmed("after $name");
+}
+
+well('line');
+is(gate($token)->body, 'behind', 'a token for ever: let in');
+is(gate()->json->{status}, 'waiting', 'without one: not');
+
+for my $kind (@kinds) {
+    well("release $kind");
+
+    # the end of the visit is said again and again
+    my $before = bad();
+    my $g = $sse->open(path => '/gate?user=over' . ++$user . '&word=done',
+                       headers => { 'X-Waiting-Queue-Token' => $token,
+                                    Accept => '*/*' });
+    $sse->run_until(sub { $g->body =~ /^behind/ }, 10, "$kind: let in");
+    $g->close;
+    wait_until { bad() > $before } 10, "$kind: no sensible answer to the end";
+    $nginx->unharmed("after $kind");
+}
 
 finish();

@@ -1,0 +1,202 @@
+
+/*
+ * http: the cookies of a visitor.
+ *
+ *   wq_uid             who it is, where no `waiting_queue_user` says it: 128
+ *                      random bits, which nobody else can know
+ *   wq_<crc32(event)>  the token of an event, good only with its user
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+#include <ngx_http.h>
+
+#include <openssl/rand.h>
+
+#include "ngx_http_wq_http.h"
+
+
+#define NGX_HTTP_WQ_COOKIE_USER        "wq_uid"
+#define NGX_HTTP_WQ_COOKIE_USER_LEN    32       /* in hexadecimal */
+
+/* wq_xxxxxxxx */
+#define NGX_HTTP_WQ_COOKIE_TOKEN_NAME  11
+
+#define NGX_HTTP_WQ_COOKIE_ATTRIBUTES  "; Path=/; HttpOnly; SameSite=Lax"
+
+
+static ngx_int_t ngx_http_wq_cookie_find(ngx_http_request_t *r,
+    ngx_str_t *name, ngx_str_t *value);
+static ngx_int_t ngx_http_wq_cookie_set(ngx_http_request_t *r,
+    const ngx_str_t *name, const ngx_str_t *value);
+static ngx_str_t ngx_http_wq_cookie_token_name(u_char *buf,
+    const ngx_str_t *event);
+static ngx_uint_t ngx_http_wq_cookie_is_hex(const ngx_str_t *value,
+    size_t len);
+
+
+ngx_int_t
+ngx_http_wq_cookie_user(ngx_http_request_t *r, ngx_str_t *user)
+{
+    ngx_str_t  name = ngx_string(NGX_HTTP_WQ_COOKIE_USER);
+
+    if (ngx_http_wq_cookie_find(r, &name, user) != NGX_OK
+        || !ngx_http_wq_cookie_is_hex(user, NGX_HTTP_WQ_COOKIE_USER_LEN))
+    {
+        return NGX_DECLINED;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_wq_cookie_new_user(ngx_http_request_t *r, ngx_str_t *user)
+{
+    u_char  random[NGX_HTTP_WQ_COOKIE_USER_LEN / 2];
+
+    if (RAND_bytes(random, sizeof(random)) != 1) {
+        return NGX_ERROR;
+    }
+
+    user->len = NGX_HTTP_WQ_COOKIE_USER_LEN;
+    user->data = ngx_pnalloc(r->pool, user->len);
+
+    if (user->data == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_hex_dump(user->data, random, sizeof(random));
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_wq_cookie_set_user(ngx_http_request_t *r, const ngx_str_t *user)
+{
+    ngx_str_t  name = ngx_string(NGX_HTTP_WQ_COOKIE_USER);
+
+    return ngx_http_wq_cookie_set(r, &name, user);
+}
+
+
+void
+ngx_http_wq_cookie_token(ngx_http_request_t *r, const ngx_str_t *event,
+    ngx_str_t *token)
+{
+    u_char     buf[NGX_HTTP_WQ_COOKIE_TOKEN_NAME];
+    ngx_str_t  name;
+
+    name = ngx_http_wq_cookie_token_name(buf, event);
+
+    if (ngx_http_wq_cookie_find(r, &name, token) != NGX_OK
+        || !ngx_http_wq_cookie_is_hex(token, WQ_TOKEN_LEN))
+    {
+        ngx_str_null(token);
+    }
+}
+
+
+ngx_int_t
+ngx_http_wq_cookie_set_token(ngx_http_request_t *r, const ngx_str_t *event,
+    const ngx_str_t *token)
+{
+    u_char     buf[NGX_HTTP_WQ_COOKIE_TOKEN_NAME];
+    ngx_str_t  name;
+
+    name = ngx_http_wq_cookie_token_name(buf, event);
+
+    return ngx_http_wq_cookie_set(r, &name, token);
+}
+
+
+static ngx_int_t
+ngx_http_wq_cookie_find(ngx_http_request_t *r, ngx_str_t *name,
+    ngx_str_t *value)
+{
+#if (nginx_version >= 1023000)
+
+    return ngx_http_parse_multi_header_lines(r, r->headers_in.cookie, name,
+                                             value)
+           ? NGX_OK : NGX_DECLINED;
+
+#else
+
+    return ngx_http_parse_multi_header_lines(&r->headers_in.cookies, name,
+                                             value)
+           != NGX_DECLINED ? NGX_OK : NGX_DECLINED;
+
+#endif
+}
+
+
+/* an empty value removes the cookie */
+
+static ngx_int_t
+ngx_http_wq_cookie_set(ngx_http_request_t *r, const ngx_str_t *name,
+    const ngx_str_t *value)
+{
+    size_t       len;
+    u_char      *cookie;
+    ngx_uint_t   secure;
+
+#if (NGX_HTTP_SSL)
+    secure = (r->connection->ssl != NULL);
+#else
+    secure = 0;
+#endif
+
+    len = name->len + value->len
+          + sizeof("=; Max-Age=0" NGX_HTTP_WQ_COOKIE_ATTRIBUTES "; Secure");
+
+    cookie = ngx_pnalloc(r->pool, len);
+    if (cookie == NULL) {
+        return NGX_ERROR;
+    }
+
+    (void) ngx_sprintf(cookie, "%V=%V%s%s%s%Z", name, value,
+                       value->len ? "" : "; Max-Age=0",
+                       NGX_HTTP_WQ_COOKIE_ATTRIBUTES,
+                       secure ? "; Secure" : "");
+
+    return ngx_http_wq_add_header(r, "Set-Cookie", (char *) cookie);
+}
+
+
+/* the events of one site have their tokens side by side */
+
+static ngx_str_t
+ngx_http_wq_cookie_token_name(u_char *buf, const ngx_str_t *event)
+{
+    ngx_str_t  name;
+
+    name.data = buf;
+    name.len = ngx_sprintf(buf, "wq_%08xD",
+                           ngx_crc32_short(event->data, event->len))
+               - buf;
+
+    return name;
+}
+
+
+static ngx_uint_t
+ngx_http_wq_cookie_is_hex(const ngx_str_t *value, size_t len)
+{
+    size_t  i;
+
+    if (value->len != len) {
+        return 0;
+    }
+
+    for (i = 0; i < len; i++) {
+        if ((value->data[i] < '0' || value->data[i] > '9')
+            && (value->data[i] < 'a' || value->data[i] > 'f'))
+        {
+            return 0;
+        }
+    }
+
+    return 1;
+}

@@ -1,0 +1,256 @@
+
+/* queue: a request at the gate, and what it asks Redis */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "ngx_http_wq_worker.h"
+
+
+static void ngx_http_wq_visit_touched(void *data,
+    ngx_http_wq_result_t *result);
+static void ngx_http_wq_visit_joined(void *data,
+    ngx_http_wq_result_t *result);
+static void ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
+    ngx_http_wq_visit_answer_t *answer, int64_t expires, int64_t waited);
+
+
+void
+ngx_http_wq_visits_init(ngx_http_wq_worker_t *worker)
+{
+    ngx_queue_init(&worker->visits);
+}
+
+
+/*
+ * The process ends, or gets another configuration, and its links are gone: no
+ * operation is left.  The requests may go on for a while, without Redis.
+ */
+
+void
+ngx_http_wq_visits_destroy(ngx_http_wq_worker_t *worker)
+{
+    ngx_queue_t          *q;
+    ngx_http_wq_visit_t  *visit;
+
+    while (!ngx_queue_empty(&worker->visits)) {
+        q = ngx_queue_head(&worker->visits);
+        visit = ngx_queue_data(q, ngx_http_wq_visit_t, queue);
+
+        visit->operation = NULL;
+        ngx_http_wq_visit_close(visit);
+    }
+}
+
+
+void
+ngx_http_wq_visits_admit(ngx_http_wq_worker_t *worker)
+{
+    worker->admitted++;
+}
+
+
+void
+ngx_http_wq_visits_dismiss(ngx_http_wq_worker_t *worker)
+{
+    worker->admitted--;
+}
+
+
+ngx_int_t
+ngx_http_wq_visit_open(ngx_http_wq_worker_t *worker,
+    ngx_http_wq_visit_t *visit, const ngx_str_t *event)
+{
+    visit->operation = NULL;
+    visit->event = ngx_http_wq_event_get(worker, event);
+
+    if (visit->event == NULL) {
+        return NGX_ERROR;
+    }
+
+    ngx_queue_insert_tail(&worker->visits, &visit->queue);
+
+    return NGX_OK;
+}
+
+
+void
+ngx_http_wq_visit_close(ngx_http_wq_visit_t *visit)
+{
+    ngx_http_wq_event_t  *event;
+
+    event = visit->event;
+
+    if (event == NULL) {
+        return;
+    }
+
+    if (visit->operation) {
+        ngx_http_wq_operation_detach(visit->operation);
+        visit->operation = NULL;
+    }
+
+    ngx_queue_remove(&visit->queue);
+    visit->event = NULL;
+
+    ngx_http_wq_event_release(event);
+}
+
+
+ngx_int_t
+ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit)
+{
+    ngx_int_t                rc;
+    ngx_http_wq_worker_t    *worker;
+    ngx_http_wq_reply_to_t   to;
+
+    worker = visit->event->worker;
+
+    to.handler = ngx_http_wq_visit_touched;
+    to.data = visit;
+    to.operation = &visit->operation;
+
+    rc = ngx_http_wq_call_touch(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                &visit->event->keys, &visit->user,
+                                &visit->token, &to);
+
+    return rc == NGX_OK ? NGX_OK : NGX_DECLINED;
+}
+
+
+ngx_int_t
+ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
+{
+    ngx_int_t                rc;
+    ngx_http_wq_join_t       join;
+    ngx_http_wq_event_t     *event;
+    ngx_http_wq_worker_t    *worker;
+    ngx_http_wq_reply_to_t   to;
+
+    event = visit->event;
+    worker = event->worker;
+
+    ngx_memzero(&join, sizeof(ngx_http_wq_join_t));
+
+    /* no instance: nobody is connected, the place is kept by asking again */
+
+    join.mode = visit->mode;
+    join.user = visit->user;
+    join.settings = visit->rules->settings;
+    join.capacity = capacity;
+    join.highest = event->highest;
+
+    to.handler = ngx_http_wq_visit_joined;
+    to.data = visit;
+    to.operation = &visit->operation;
+
+    rc = ngx_http_wq_call_join(worker->links[NGX_HTTP_WQ_COMMANDS],
+                               &event->keys, &join, &to);
+
+    return rc == NGX_OK ? NGX_OK : NGX_DECLINED;
+}
+
+
+static void
+ngx_http_wq_visit_touched(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_visit_t *visit = data;
+
+    ngx_http_wq_worker_t        *worker;
+    ngx_http_wq_touch_reply_t    reply;
+    ngx_http_wq_visit_answer_t   answer;
+
+    worker = visit->event->worker;
+    visit->operation = NULL;
+
+    ngx_memzero(&answer, sizeof(ngx_http_wq_visit_answer_t));
+
+    if (ngx_http_wq_decode_touch(worker->links[NGX_HTTP_WQ_COMMANDS], result,
+                                 &reply)
+        != NGX_OK)
+    {
+        answer.outcome = NGX_HTTP_WQ_VISIT_NO_REDIS;
+
+    } else if (reply.good) {
+        answer.status = WQ_STATUS_ENTERED;
+        answer.token = visit->token.data;
+        answer.rank = -1;
+        ngx_http_wq_visit_set_lease(worker, &answer, reply.expires,
+                                    reply.waited);
+    }
+
+    visit->handler(visit, &answer);
+}
+
+
+static void
+ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_visit_t *visit = data;
+
+    ngx_http_wq_event_t         *event;
+    ngx_http_wq_worker_t        *worker;
+    ngx_http_wq_join_reply_t     reply;
+    ngx_http_wq_visit_answer_t   answer;
+
+    event = visit->event;
+    worker = event->worker;
+    visit->operation = NULL;
+
+    ngx_memzero(&answer, sizeof(ngx_http_wq_visit_answer_t));
+
+    if (ngx_http_wq_decode_join(worker->links[NGX_HTTP_WQ_COMMANDS], result,
+                                &reply)
+        != NGX_OK)
+    {
+        answer.outcome = NGX_HTTP_WQ_VISIT_NO_REDIS;
+
+    } else if (reply.status == NGX_HTTP_WQ_JOIN_REPLACED) {
+        /* no answer to a join */
+        ngx_http_wq_trouble_bad_reply(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                      "join", "status");
+        answer.outcome = NGX_HTTP_WQ_VISIT_NO_REDIS;
+
+    } else if (reply.status == NGX_HTTP_WQ_JOIN_UNKNOWN) {
+        answer.outcome = NGX_HTTP_WQ_VISIT_NO_CAPACITY;
+
+    } else {
+        answer.status = reply.status;
+        answer.rank = reply.status == WQ_STATUS_WAITING ? reply.rank : -1;
+        answer.total = reply.total;
+
+        ngx_http_wq_event_complain(event, visit->rules, reply.changed);
+
+        if (reply.status == WQ_STATUS_READY
+            || reply.status == WQ_STATUS_ENTERED)
+        {
+            answer.token = reply.token.data;
+            ngx_http_wq_visit_set_lease(worker, &answer, reply.expires,
+                                        reply.waited);
+        }
+    }
+
+    visit->handler(visit, &answer);
+}
+
+
+/*
+ * The end by the clock of this node.  Redis may say anything: what is in the
+ * past is over now, and what is too far away is not believed for ever.
+ */
+
+static void
+ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
+    ngx_http_wq_visit_answer_t *answer, int64_t expires, int64_t waited)
+{
+    int64_t  left;
+
+    left = expires - worker->clock - (int64_t) ngx_current_msec;
+    left = ngx_max(left, 0);
+    left = ngx_min(left, NGX_HTTP_WQ_LEASE_MAX);
+
+    answer->expires = expires;
+    answer->waited = waited;
+    answer->ends = ngx_current_msec + (ngx_msec_t) left;
+}

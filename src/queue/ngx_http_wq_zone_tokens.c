@@ -1,0 +1,339 @@
+
+/*
+ * queue: the tokens that this node has seen to be good, in the zone.
+ *
+ * A page has thirty pictures, and Redis is asked once: what it has said holds
+ * for a second.  And while Redis is away, who was let in goes on, to the end of
+ * the lease.  Nothing here is the truth: an entry that is lost, for want of
+ * room or with the zone, costs one question.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include <openssl/crypto.h>
+
+#include "ngx_http_wq_zone_internal.h"
+
+
+/*
+ * The rest of the zone is left to the events.  An entry of usual ids takes 256
+ * bytes when the slab has rounded it up.
+ */
+#define NGX_HTTP_WQ_TOKENS_SHARE(bytes)  ((bytes) / 4 * 3)
+#define NGX_HTTP_WQ_TOKEN_BYTES          256
+
+
+static uint32_t ngx_http_wq_zone_token_hash(const ngx_str_t *event,
+    const ngx_str_t *user);
+static ngx_http_wq_zone_token_t *ngx_http_wq_zone_token_look(
+    ngx_http_wq_tokens_t *tokens, const ngx_str_t *event,
+    const ngx_str_t *user);
+static ngx_int_t ngx_http_wq_zone_token_compare(const ngx_str_t *event,
+    const ngx_str_t *user, ngx_http_wq_zone_token_t *token);
+static void ngx_http_wq_zone_token_insert(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
+static void ngx_http_wq_zone_token_remove(ngx_http_wq_zone_t *zone,
+    ngx_http_wq_zone_token_t *token);
+static void ngx_http_wq_zone_token_evict(ngx_http_wq_zone_t *zone,
+    ngx_uint_t n, ngx_uint_t lapsed_only);
+
+
+void
+ngx_http_wq_zone_tokens_init(ngx_http_wq_tokens_t *tokens, size_t bytes)
+{
+    ngx_rbtree_init(&tokens->rbtree, &tokens->sentinel,
+                    ngx_http_wq_zone_token_insert);
+    ngx_queue_init(&tokens->queue);
+
+    tokens->max = NGX_HTTP_WQ_TOKENS_SHARE(bytes) / NGX_HTTP_WQ_TOKEN_BYTES;
+}
+
+
+ngx_int_t
+ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
+    const ngx_str_t *user, const ngx_str_t *token,
+    ngx_http_wq_known_token_t *known)
+{
+    ngx_int_t                  rc;
+    ngx_http_wq_tokens_t      *tokens;
+    ngx_http_wq_zone_token_t  *t;
+
+    rc = NGX_DECLINED;
+    tokens = &zone->shared->tokens;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    t = ngx_http_wq_zone_token_look(tokens, event, user);
+
+    if (t == NULL) {
+        goto done;
+    }
+
+    if ((ngx_msec_int_t) (t->ends - ngx_current_msec) <= 0) {
+        ngx_http_wq_zone_token_remove(zone, t);
+        goto done;
+    }
+
+    if (token->len
+        && (token->len != WQ_TOKEN_LEN
+            || CRYPTO_memcmp(token->data, t->token, WQ_TOKEN_LEN) != 0))
+    {
+        goto done;
+    }
+
+    ngx_queue_remove(&t->queue);
+    ngx_queue_insert_head(&tokens->queue, &t->queue);
+
+    known->checked = t->checked;
+    known->expires = t->expires;
+    known->waited = t->waited;
+    ngx_memcpy(known->token, t->token, WQ_TOKEN_LEN);
+
+    rc = NGX_OK;
+
+done:
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+
+    return rc;
+}
+
+
+void
+ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
+    const ngx_str_t *user, const ngx_http_wq_known_token_t *known,
+    ngx_msec_t ends)
+{
+    size_t                     size;
+    ngx_http_wq_tokens_t      *tokens;
+    ngx_http_wq_zone_token_t  *t;
+
+    tokens = &zone->shared->tokens;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    t = ngx_http_wq_zone_token_look(tokens, event, user);
+
+    if (t == NULL) {
+
+        /* two out for each one in: what has lapsed goes away without a walk */
+
+        ngx_http_wq_zone_token_evict(zone, 2, 1);
+
+        if (tokens->count >= tokens->max) {
+            ngx_http_wq_zone_token_evict(zone, 1, 0);
+        }
+
+        size = offsetof(ngx_http_wq_zone_token_t, ids) + event->len
+               + user->len;
+
+        t = ngx_slab_alloc_locked(zone->shpool, size);
+
+        if (t == NULL) {
+            ngx_http_wq_zone_token_evict(zone, 1, 0);
+            t = ngx_slab_alloc_locked(zone->shpool, size);
+        }
+
+        if (t == NULL) {
+            goto done;
+        }
+
+        t->node.key = ngx_http_wq_zone_token_hash(event, user);
+        t->event_len = (u_char) event->len;
+        t->user_len = (u_char) user->len;
+        ngx_memcpy(ngx_cpymem(t->ids, event->data, event->len), user->data,
+                   user->len);
+
+        ngx_rbtree_insert(&tokens->rbtree, &t->node);
+        tokens->count++;
+
+    } else {
+        ngx_queue_remove(&t->queue);
+    }
+
+    ngx_queue_insert_head(&tokens->queue, &t->queue);
+
+    t->checked = known->checked;
+    t->expires = known->expires;
+    t->waited = known->waited;
+    t->ends = ends;
+    ngx_memcpy(t->token, known->token, WQ_TOKEN_LEN);
+
+done:
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+void
+ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const ngx_str_t *user)
+{
+    ngx_http_wq_zone_token_t  *t;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    t = ngx_http_wq_zone_token_look(&zone->shared->tokens, event, user);
+
+    if (t) {
+        ngx_http_wq_zone_token_remove(zone, t);
+    }
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+static uint32_t
+ngx_http_wq_zone_token_hash(const ngx_str_t *event, const ngx_str_t *user)
+{
+    uint32_t  hash;
+
+    ngx_crc32_init(hash);
+    ngx_crc32_update(&hash, event->data, event->len);
+    ngx_crc32_update(&hash, user->data, user->len);
+    ngx_crc32_final(hash);
+
+    return hash;
+}
+
+
+static ngx_http_wq_zone_token_t *
+ngx_http_wq_zone_token_look(ngx_http_wq_tokens_t *tokens,
+    const ngx_str_t *event, const ngx_str_t *user)
+{
+    uint32_t                   hash;
+    ngx_int_t                  order;
+    ngx_rbtree_node_t         *node, *sentinel;
+    ngx_http_wq_zone_token_t  *t;
+
+    hash = ngx_http_wq_zone_token_hash(event, user);
+
+    node = tokens->rbtree.root;
+    sentinel = tokens->rbtree.sentinel;
+
+    while (node != sentinel) {
+
+        if (hash != node->key) {
+            node = hash < node->key ? node->left : node->right;
+            continue;
+        }
+
+        t = (ngx_http_wq_zone_token_t *) node;
+        order = ngx_http_wq_zone_token_compare(event, user, t);
+
+        if (order == 0) {
+            return t;
+        }
+
+        node = order < 0 ? node->left : node->right;
+    }
+
+    return NULL;
+}
+
+
+static ngx_int_t
+ngx_http_wq_zone_token_compare(const ngx_str_t *event, const ngx_str_t *user,
+    ngx_http_wq_zone_token_t *token)
+{
+    ngx_int_t  order;
+
+    order = ngx_memn2cmp(event->data, token->ids, event->len,
+                         token->event_len);
+
+    if (order) {
+        return order;
+    }
+
+    return ngx_memn2cmp(user->data, token->ids + token->event_len, user->len,
+                        token->user_len);
+}
+
+
+static void
+ngx_http_wq_zone_token_insert(ngx_rbtree_node_t *temp,
+    ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel)
+{
+    ngx_str_t                  event, user;
+    ngx_rbtree_node_t        **p;
+    ngx_http_wq_zone_token_t  *token;
+
+    token = (ngx_http_wq_zone_token_t *) node;
+
+    event.data = token->ids;
+    event.len = token->event_len;
+    user.data = token->ids + token->event_len;
+    user.len = token->user_len;
+
+    for ( ;; ) {
+
+        if (node->key != temp->key) {
+            p = node->key < temp->key ? &temp->left : &temp->right;
+
+        } else {
+            p = ngx_http_wq_zone_token_compare(&event, &user,
+                                          (ngx_http_wq_zone_token_t *) temp)
+                < 0 ? &temp->left : &temp->right;
+        }
+
+        if (*p == sentinel) {
+            break;
+        }
+
+        temp = *p;
+    }
+
+    *p = node;
+    node->parent = temp;
+    node->left = sentinel;
+    node->right = sentinel;
+    ngx_rbt_red(node);
+}
+
+
+static void
+ngx_http_wq_zone_token_remove(ngx_http_wq_zone_t *zone,
+    ngx_http_wq_zone_token_t *token)
+{
+    ngx_http_wq_tokens_t  *tokens;
+
+    tokens = &zone->shared->tokens;
+
+    ngx_queue_remove(&token->queue);
+    ngx_rbtree_delete(&tokens->rbtree, &token->node);
+    tokens->count--;
+
+    ngx_slab_free_locked(zone->shpool, token);
+}
+
+
+/* of those that were not used for the longest time */
+
+static void
+ngx_http_wq_zone_token_evict(ngx_http_wq_zone_t *zone, ngx_uint_t n,
+    ngx_uint_t lapsed_only)
+{
+    ngx_queue_t               *q;
+    ngx_http_wq_tokens_t      *tokens;
+    ngx_http_wq_zone_token_t  *t;
+
+    tokens = &zone->shared->tokens;
+
+    while (n-- && !ngx_queue_empty(&tokens->queue)) {
+        q = ngx_queue_last(&tokens->queue);
+        t = ngx_queue_data(q, ngx_http_wq_zone_token_t, queue);
+
+        if ((ngx_msec_int_t) (t->ends - ngx_current_msec) > 0) {
+
+            if (lapsed_only) {
+                return;
+            }
+
+            tokens->evicted++;
+        }
+
+        ngx_http_wq_zone_token_remove(zone, t);
+    }
+}
