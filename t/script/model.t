@@ -1,5 +1,6 @@
-# A sale at random: users join, come back elsewhere, leave, are let in, finish,
-# buy, fall silent; capacity changes; a node dies; Redis forgets.  After every
+# A sale at random: users join, come back elsewhere, ask without a stream, leave,
+# are let in, finish, buy, fall silent; capacity changes; a node dies; Redis
+# forgets.  After every
 # step the line is as it must be, every position that a worker would compute
 # from positions.lua is the true one, and every stream that a worker would have
 # open is the newest of its user.
@@ -23,7 +24,8 @@ srand $seed;
 diag("WQ_SEED=$seed");
 
 my $line = WaitingQueue::Script->new('sale', capacity => 5,
-                                     max_waiting => 40);
+                                     max_waiting => 40,
+                                     poll_timeout => 3600000);
 my $capacity = 5;
 
 # what a worker knows of its own clients: { idx, rank, promoted, gone }
@@ -34,6 +36,10 @@ my %stream;
 
 # the leases that were given and have not ended, as "user idx"
 my %lease;
+
+# those of them that nobody was connected for, of which no message tells; and
+# the idx of who waits without a stream
+my (%quiet, %poller);
 
 # the messages "replaced" that must come, as "instance user idx serial"
 my %expected;
@@ -59,8 +65,15 @@ sub some_user { return 'u' . int rand $users }
 
 sub records {
     my %records = @{redis('HGETALL', "$_[0]:{sale}")};
-    return { map { $_ => { $records{$_} =~ /"(\w+)":"?([^",}]+)/g } }
+    return { map { $_ => { $records{$_} =~ /"(\w+)":"?([^",}]*)/g } }
                  keys %records };
+}
+
+
+# whether somebody has asked without a stream, and not long ago
+
+sub is_seen {
+    return (redis('ZSCORE', 'WAITING_SEEN:{sale}', $_[0]) || 0) > 1;
 }
 
 sub places { return records('WAITING_QUEUE_INDEX_RECORD') }
@@ -75,6 +88,7 @@ sub told {
 
     $done{$answer->{status}}++;
     delete $client{$user};
+    delete $poller{$user};
 
     if ($answer->{status} eq 'waiting') {
         $client{$user} = { map { $_ => $answer->{$_} }
@@ -82,6 +96,7 @@ sub told {
         $idx_of{$user} = $answer->{idx};
     } elsif ($answer->{token}) {
         $lease{"$user $answer->{idx}"} = 1;
+        delete $quiet{"$user $answer->{idx}"};
     } else {
         return;
     }
@@ -92,12 +107,46 @@ sub told {
 
     my $previous = $answer->{previous};
     $expected{"$previous $user $answer->{idx} $answer->{serial}"} = 1
-        if defined $previous && $previous ne $instance;
+        if defined $previous && $previous ne '' && $previous ne $instance;
 
     $stream{$instance}{$user} = { serial => $answer->{serial},
                                   idx => $answer->{idx},
                                   in => defined $answer->{token} };
     delete $lost{"$instance $user"};
+}
+
+
+# at the gate: nobody is connected, and a stream is not touched
+
+sub ask {
+    my ($user, $mode) = @_;
+
+    my ($place, $lease) = (places()->{$user}, leases()->{$user});
+    my $answer = $line->join($user, '', $mode);
+
+    $done{"asked: $answer->{status}"}++;
+
+    problem('asking has moved somebody')
+        if $place && $answer->{status} eq 'waiting'
+           && $answer->{idx} != $place->{idx};
+    problem('asking has taken a stream away')
+        if $place && $answer->{status} eq 'waiting'
+           && places()->{$user}{instanceId} ne $place->{instanceId}
+           || $lease && $answer->{token} && $answer->{idx} == $lease->{idx}
+              && leases()->{$user}{instanceId} ne $lease->{instanceId};
+
+    if ($answer->{status} eq 'waiting') {
+        problem('is not seen') if !is_seen($user);
+        $poller{$user} = $answer->{idx}
+            if places()->{$user}{instanceId} eq '';
+    } elsif ($answer->{token} && !$lease{"$user $answer->{idx}"}) {
+        $lease{"$user $answer->{idx}"} = 1;
+        $quiet{"$user $answer->{idx}"} = 1;
+        problem('entered, but is not')
+            if $mode eq 'enter' && $answer->{status} ne 'entered';
+    }
+
+    return $answer;
 }
 
 
@@ -228,6 +277,35 @@ sub compare {
         }
     }
 
+    # of those without a stream nothing is told: they are let in if they
+    # waited, and their leases just end
+
+    for my $user (keys %$leases) {
+        my $idx = $leases->{$user}{idx};
+
+        if (!$lease{"$user $idx"} && ($poller{$user} || 0) == $idx) {
+            $lease{"$user $idx"} = $quiet{"$user $idx"} = 1;
+            delete $poller{$user};
+            $done{'let in without a stream'}++;
+        }
+    }
+
+    for my $known (keys %quiet) {
+        my ($user, $idx) = split / /, $known;
+
+        if (!$leases->{$user} || $leases->{$user}{idx} != $idx) {
+            delete $lease{$known};
+            delete $quiet{$known};
+        }
+    }
+
+    for my $user (keys %poller) {
+        if (!$places->{$user}) {
+            delete $poller{$user};
+            $done{'left for silence'}++;
+        }
+    }
+
     my $stored = join ', ', sort map { "$_ $leases->{$_}{idx}" }
                                      keys %$leases;
     my $known = join ', ', sort keys %lease;
@@ -246,7 +324,11 @@ sub hang_up {
 
 sub lose {
     my ($user) = @_;
-    hang_up($user) if $line->leave($user);
+
+    if ($line->leave($user)) {
+        hang_up($user);
+        delete $poller{$user};
+    }
 }
 
 
@@ -277,8 +359,9 @@ sub perish {
         if $nothing[0] || $nothing[1] || $nothing[2] <= 0;
 
     my ($places, $leases) = (places(), leases());
-    my @waited = grep { $places->{$_}{instanceId} eq $instance }
-                      keys %$places;
+    my @held = grep { $places->{$_}{instanceId} eq $instance } keys %$places;
+    my @asking = grep { is_seen($_) } @held;
+    my @waited = grep { !is_seen($_) } @held;
     my @leases = grep { $release && $leases->{$_}{instanceId} eq $instance }
                       keys %$leases;
 
@@ -287,12 +370,16 @@ sub perish {
             . @leases)
         if $reaped[0] != @waited || $reaped[1] != @leases;
 
-    delete @client{@waited};
+    delete @client{@held};
+    $poller{$_} = $places->{$_}{idx} for @asking;
+    $done{'stays by asking'} += @asking;
     delete @lease{map { "$_ $leases->{$_}{idx}" } @leases};
     $done{reaped} += @waited;
     $done{released} += @leases;
 }
 
+
+my $visits = 0;
 
 my %actions = (
     join => [ 40, sub {
@@ -301,6 +388,39 @@ my %actions = (
              $line->join($user, $instance, rand() < 0.8 ? 'stream' : 'enter'));
     } ],
     leave => [ 8, sub { lose(some_user()) } ],
+    ask => [ 15, sub { ask(some_user(), 'enter') } ],
+    visit => [ 3, sub {
+        my $answer = ask('v' . ++$visits, 'visit');
+        problem('a visit in line') if defined $answer->{rank};
+    } ],
+    touch => [ 8, sub {
+        my $user = any(@{redis('ZRANGE', 'ENTRY_ACTIVE:{sale}', 0, -1)});
+        return if !defined $user;
+        my $token = redis('GET', "ENTRY_TOKEN:{sale}:$user");
+        my $ends = redis('ZSCORE', 'ENTRY_ACTIVE:{sale}', $user);
+        my ($good) = @{$line->touch($user, $token || '')};
+        problem('a good token is refused') if !$good && $ends > 1 && $token;
+        problem('a lapsed token is good') if $good && $ends <= 1;
+        $done{touched} += $good;
+    } ],
+    hang_up => [ 8, sub {
+        # the grace time of a stream is over
+        my $instance = any(@instances);
+        my $user = any(sort keys %{$stream{$instance} || {}});
+        return if !defined $user || $stream{$instance}{$user}{in};
+        my $idx = $stream{$instance}{$user}{idx};
+        my $stays = is_seen($user);
+        my $left = $line->leave($user, $instance, $idx);
+        problem($stays ? 'leaves who asks' : 'stays who is gone')
+            if $left eq $stays;
+        hang_up($user);
+        $poller{$user} = $idx if $stays;
+        $done{'stays by asking'}++ if $stays;
+    } ],
+    hush => [ 3, sub {
+        my $user = any(@{redis('ZRANGE', 'WAITING_SEEN:{sale}', 0, -1)});
+        redis('ZADD', 'WAITING_SEEN:{sale}', 1, $user) if defined $user;
+    } ],
     finish => [ 8, sub { release(some_user()) } ],
     buy => [ 1, sub {
         my $before = $line->stat('sold');
@@ -335,8 +455,11 @@ my @weighted = map { my $name = $_; map { $name } 1 .. $actions{$name}[0] }
 
 # a run that did nothing would prove nothing: it goes on until it had some of
 # everything, which chance alone does not promise of so many steps
-my @needed = qw(waiting ready promoted expired replaced sweep resync reaped
-                released);
+my @needed = (qw(waiting ready promoted expired replaced sweep resync reaped
+                 released touched),
+              'asked: waiting', 'asked: entered', 'asked: none',
+              'let in without a stream', 'left for silence',
+              'stays by asking');
 my $step = 0;
 
 while ($step++ < $steps
