@@ -65,6 +65,13 @@ if l then
     return answer(call, l.state, { lease = l, previous = previous })
 end
 
+-- Why nobody waits here any more, or nil.
+local function over()
+    return values.closed == 1 and 'closed'
+           or event.sold_out() and 'sold_out'
+           or nil
+end
+
 -- in line already
 
 local idx = line.idx(user)
@@ -73,6 +80,16 @@ if idx then
     local previous
 
     if instance == '' then
+        -- who is connected is told by the worker
+        local why = over()
+
+        if why then
+            line.leave(user)
+            event.count('left', 1)
+
+            return answer(call, why)
+        end
+
         line.see(user, now)
     else
         previous = line.hold(user, idx, instance, serial)
@@ -84,12 +101,10 @@ end
 
 -- new
 
-if values.closed == 1 then
-    return answer(call, 'closed')
-end
+local why = over()
 
-if event.sold_out() then
-    return answer(call, 'sold_out')
+if why then
+    return answer(call, why)
 end
 
 -- a lease of this user's own that has lapsed is in the way

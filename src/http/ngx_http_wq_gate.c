@@ -98,21 +98,18 @@ ngx_http_wq_gate_handler(ngx_http_request_t *r)
 
     lcf = ngx_http_get_module_loc_conf(r, ngx_http_waiting_queue_module);
 
-    if (!lcf->gate || r != r->main) {
+    if (!lcf->gate || r != r->main
+        || r->content_handler == ngx_http_wq_status_handler
+        || r->content_handler == ngx_http_wq_stream_handler)
+    {
+        /* the module's own endpoints are not what one waits for */
         return NGX_DECLINED;
     }
 
     gate = ngx_http_wq_gate_get(r);
 
     if (gate && gate->verdict == NGX_HTTP_WQ_GATE_ASKING) {
-
-        if (gate->visit.event) {
-            return NGX_AGAIN;
-        }
-
-        /* the worker has lost its links under it */
-        gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;
-        gate->reason = NGX_HTTP_WQ_GATE_NO_REDIS;
+        return NGX_AGAIN;
     }
 
     if (lcf->bypass
@@ -178,9 +175,7 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
     gate->event = *event;
     gate->status = WQ_STATUS_NONE;
     gate->rank = WQ_STATE_UNKNOWN;
-    gate->expires = WQ_STATE_UNKNOWN;
     gate->total = 0;
-    gate->waited = 0;
     gate->new_user = 0;
     gate->has_lease = 0;
     gate->is_over = 0;
@@ -404,19 +399,17 @@ ngx_http_wq_gate_refuse_id(ngx_http_request_t *r, ngx_int_t rc)
 static ngx_uint_t
 ngx_http_wq_gate_known(ngx_http_wq_gate_t *gate, ngx_uint_t fresh)
 {
-    ngx_http_wq_known_token_t  known;
-
     if (gate->new_user || gate->user.len == 0
         || ngx_http_wq_zone_token_find(ngx_http_wq_worker->conf->zone,
                                        &gate->event, &gate->user, &gate->shown,
-                                       &known)
+                                       &gate->lease, &gate->lease_ends)
            != NGX_OK)
     {
         return 0;
     }
 
     if (fresh
-        && (ngx_msec_int_t) (ngx_current_msec - known.checked)
+        && (ngx_msec_int_t) (ngx_current_msec - gate->lease.checked)
            >= NGX_HTTP_WQ_GATE_FRESH)
     {
         return 0;
@@ -425,9 +418,6 @@ ngx_http_wq_gate_known(ngx_http_wq_gate_t *gate, ngx_uint_t fresh)
     gate->verdict = NGX_HTTP_WQ_GATE_PASS;
     gate->status = WQ_STATUS_ENTERED;
     gate->has_lease = 1;
-    gate->expires = known.expires;
-    gate->waited = known.waited;
-    ngx_memcpy(gate->token, known.token, WQ_TOKEN_LEN);
 
     return 1;
 }
@@ -667,8 +657,6 @@ static void
 ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
     const ngx_http_wq_visit_answer_t *answer)
 {
-    ngx_http_wq_known_token_t  known;
-
     gate->status = answer->status;
     gate->rank = answer->rank;
     gate->total = answer->total;
@@ -680,22 +668,19 @@ ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
 
     gate->verdict = NGX_HTTP_WQ_GATE_PASS;
     gate->has_lease = 1;
-    gate->expires = answer->expires;
-    gate->waited = answer->waited;
-    ngx_memcpy(gate->token, answer->token, WQ_TOKEN_LEN);
+    gate->lease.checked = ngx_current_msec;
+    gate->lease.expires = answer->expires;
+    gate->lease.waited = answer->waited;
+    gate->lease_ends = answer->ends;
+    ngx_memcpy(gate->lease.token, answer->token, WQ_TOKEN_LEN);
 
-    if (answer->status != WQ_STATUS_ENTERED) {
-        /* its next use is what makes it a full one: Redis must hear of it */
-        return;
+    if (answer->status == WQ_STATUS_ENTERED) {
+        ngx_http_wq_zone_token_store(ngx_http_wq_worker->conf->zone,
+                                     &gate->event, &gate->user, &gate->lease,
+                                     gate->lease_ends);
     }
 
-    known.checked = ngx_current_msec;
-    known.expires = answer->expires;
-    known.waited = answer->waited;
-    ngx_memcpy(known.token, answer->token, WQ_TOKEN_LEN);
-
-    ngx_http_wq_zone_token_store(ngx_http_wq_worker->conf->zone, &gate->event,
-                                 &gate->user, &known, answer->ends);
+    /* the next use of one that is ready makes it a full one, in Redis */
 }
 
 
@@ -777,10 +762,5 @@ ngx_http_wq_gate_state(ngx_http_wq_gate_t *gate, wq_state_t *state)
     state->rank = gate->rank;
     state->total = gate->total;
     state->eta = WQ_STATE_UNKNOWN;
-    state->expires = gate->expires;
-
-    if (gate->has_lease) {
-        state->token.len = WQ_TOKEN_LEN;
-        state->token.data = gate->token;
-    }
+    state->expires = WQ_STATE_UNKNOWN;
 }

@@ -54,15 +54,13 @@ typedef struct {
     wq_status_e                  status;
     int64_t                      rank;
     int64_t                      total;
-    int64_t                      expires;
-    int64_t                      waited;
+    ngx_http_wq_known_token_t    lease;         /* if has_lease */
+    ngx_msec_t                   lease_ends;
 
     unsigned                     new_user:1;    /* has no cookie yet */
     unsigned                     has_lease:1;
     unsigned                     is_over:1;     /* by the backend's word */
     unsigned                     dry_run:1;     /* would not have passed */
-
-    u_char                       token[WQ_TOKEN_LEN];
 } ngx_http_wq_gate_t;
 
 
@@ -74,7 +72,7 @@ ngx_http_wq_gate_t *ngx_http_wq_gate_get(ngx_http_request_t *r);
 
 ngx_uint_t ngx_http_wq_gate_is_cleanup(ngx_pool_cleanup_t *cln);
 
-/* the state, as the JSON, the page and the variables tell it */
+/* the state of who is not let in, as the JSON and the page tell it */
 
 void ngx_http_wq_gate_state(ngx_http_wq_gate_t *gate, wq_state_t *state);
 

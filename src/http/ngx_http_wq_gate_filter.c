@@ -129,10 +129,10 @@ ngx_http_wq_gate_hear(ngx_http_wq_gate_t *gate, const ngx_str_t *word)
     gate->is_over = 1;
 
     token.len = WQ_TOKEN_LEN;
-    token.data = gate->token;
+    token.data = gate->lease.token;
 
-    ngx_http_wq_zone_token_forget(ngx_http_wq_worker->conf->zone, &gate->event,
-                                  &gate->user);
+    ngx_http_wq_zone_token_end(ngx_http_wq_worker->conf->zone, &gate->event,
+                               &gate->user, &gate->lease, gate->lease_ends);
     ngx_http_wq_ending_add(ngx_http_wq_worker, &gate->event, &gate->user,
                            &token, why);
 }
@@ -156,7 +156,7 @@ ngx_http_wq_gate_set_cookies(ngx_http_wq_gate_t *gate)
         return NGX_OK;
     }
 
-    token.data = gate->token;
+    token.data = gate->lease.token;
     token.len = gate->is_over ? 0 : WQ_TOKEN_LEN;
 
     if (token.len == gate->shown.len

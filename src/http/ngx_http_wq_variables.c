@@ -174,7 +174,7 @@ ngx_http_wq_variable_gate(ngx_http_request_t *r,
 
     case NGX_HTTP_WQ_VARIABLE_TOKEN:
         if (gate->has_lease) {
-            ngx_http_wq_variable_set(v, gate->token, WQ_TOKEN_LEN);
+            ngx_http_wq_variable_set(v, gate->lease.token, WQ_TOKEN_LEN);
         }
 
         return NGX_OK;
@@ -200,8 +200,8 @@ ngx_http_wq_variable_gate(ngx_http_request_t *r,
 
     } else if (data == NGX_HTTP_WQ_VARIABLE_WAIT && gate->has_lease) {
         ngx_http_wq_variable_set(v, p, ngx_sprintf(p, "%L.%03L",
-                                                   gate->waited / 1000,
-                                                   gate->waited % 1000)
+                                                   gate->lease.waited / 1000,
+                                                   gate->lease.waited % 1000)
                                        - p);
     }
 

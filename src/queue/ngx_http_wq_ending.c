@@ -15,12 +15,16 @@
 #include "ngx_http_wq_worker.h"
 
 
-/* between two tries, and how often: half an hour in all */
-#define NGX_HTTP_WQ_ENDING_RETRY  1000
-#define NGX_HTTP_WQ_ENDING_TRIES  1800
+/*
+ * Between two tries, in ms, and how often: half an hour in all, or half a
+ * minute by a worker that quits.
+ */
+#define NGX_HTTP_WQ_ENDING_RETRY       1000
+#define NGX_HTTP_WQ_ENDING_TRIES       1800
+#define NGX_HTTP_WQ_ENDING_LAST_TRIES  30
 
 /* more than so many are not kept: the leases lapse by themselves */
-#define NGX_HTTP_WQ_ENDINGS_MAX   10000
+#define NGX_HTTP_WQ_ENDINGS_MAX        10000
 
 
 typedef struct {
@@ -127,7 +131,9 @@ ngx_http_wq_ending_say(ngx_http_wq_worker_t *worker,
     ngx_str_t               user, token;
     ngx_http_wq_reply_to_t  to;
 
-    if (++ending->tries > NGX_HTTP_WQ_ENDING_TRIES) {
+    if (++ending->tries > (worker->draining ? NGX_HTTP_WQ_ENDING_LAST_TRIES
+                                            : NGX_HTTP_WQ_ENDING_TRIES))
+    {
         ngx_http_wq_ending_drop(worker, ending, "Redis was away for too long");
         return;
     }
@@ -182,12 +188,6 @@ ngx_http_wq_ending_heard(void *data, ngx_http_wq_result_t *result)
         }
 
         ngx_http_wq_ending_free(worker, ending);
-        return;
-    }
-
-    if (worker->draining) {
-        /* there is no next time */
-        ngx_http_wq_ending_drop(worker, ending, "the worker ends");
         return;
     }
 

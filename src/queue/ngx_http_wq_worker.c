@@ -335,7 +335,9 @@ ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
         return;
     }
 
-    if (worker->admitted || worker->endings.count) {
+    if (worker->admitted || worker->endings.count
+        || !ngx_queue_empty(&worker->visits))
+    {
         /* the backend may still say that a seat is sold */
         ngx_http_wq_timer_set(&worker->quit, NGX_HTTP_WQ_WORKER_LOOK);
         return;

@@ -178,19 +178,22 @@ void ngx_http_wq_zone_ask_end(ngx_http_wq_zone_t *zone,
 /*
  * Tokens of this node, of all its processes.  find() gives the one of a user
  * whose lease has not ended, if it is this one, or, where token is empty,
- * whichever it is: NGX_OK, or NGX_DECLINED.  store() replaces an older one;
- * ends is in ngx_current_msec.  Where there is no room the one that was not
- * used for the longest time goes.
+ * whichever it is: NGX_OK, or NGX_DECLINED.  store() replaces an older one.
+ * After end() the token is not good any more, and cannot be stored again: an
+ * answer that Redis has given before may still be on its way.  ends is in
+ * ngx_current_msec.  Where there is no room the one that was not used for the
+ * longest time goes.
  */
 
 ngx_int_t ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, const ngx_str_t *user, const ngx_str_t *token,
-    ngx_http_wq_known_token_t *known);
+    ngx_http_wq_known_token_t *known, ngx_msec_t *ends);
 void ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, const ngx_str_t *user,
     const ngx_http_wq_known_token_t *known, ngx_msec_t ends);
-void ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
-    const ngx_str_t *event, const ngx_str_t *user);
+void ngx_http_wq_zone_token_end(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const ngx_str_t *user,
+    const ngx_http_wq_known_token_t *known, ngx_msec_t ends);
 
 
 #endif /* NGX_HTTP_WQ_ZONE_H_INCLUDED_ */

@@ -90,6 +90,7 @@ typedef struct {
     u_char                     token[WQ_TOKEN_LEN];
     u_char                     event_len;
     u_char                     user_len;
+    u_char                     is_over;     /* the token is good no more */
     u_char                     ids[1];      /* event, user */
 } ngx_http_wq_zone_token_t;
 

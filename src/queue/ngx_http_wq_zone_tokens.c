@@ -25,6 +25,11 @@
 #define NGX_HTTP_WQ_TOKEN_BYTES          256
 
 
+static void ngx_http_wq_zone_token_set(ngx_http_wq_zone_token_t *t,
+    const ngx_http_wq_known_token_t *known, ngx_msec_t ends,
+    ngx_uint_t is_over);
+static ngx_http_wq_zone_token_t *ngx_http_wq_zone_token_get(
+    ngx_http_wq_zone_t *zone, const ngx_str_t *event, const ngx_str_t *user);
 static uint32_t ngx_http_wq_zone_token_hash(const ngx_str_t *event,
     const ngx_str_t *user);
 static ngx_http_wq_zone_token_t *ngx_http_wq_zone_token_look(
@@ -54,7 +59,7 @@ ngx_http_wq_zone_tokens_init(ngx_http_wq_tokens_t *tokens, size_t bytes)
 ngx_int_t
 ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
     const ngx_str_t *user, const ngx_str_t *token,
-    ngx_http_wq_known_token_t *known)
+    ngx_http_wq_known_token_t *known, ngx_msec_t *ends)
 {
     ngx_int_t                  rc;
     ngx_http_wq_tokens_t      *tokens;
@@ -76,6 +81,10 @@ ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
         goto done;
     }
 
+    if (t->is_over) {
+        goto done;
+    }
+
     if (token->len
         && (token->len != WQ_TOKEN_LEN
             || CRYPTO_memcmp(token->data, t->token, WQ_TOKEN_LEN) != 0))
@@ -89,6 +98,7 @@ ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
     known->checked = t->checked;
     known->expires = t->expires;
     known->waited = t->waited;
+    *ends = t->ends;
     ngx_memcpy(known->token, t->token, WQ_TOKEN_LEN);
 
     rc = NGX_OK;
@@ -106,13 +116,66 @@ ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
     const ngx_str_t *user, const ngx_http_wq_known_token_t *known,
     ngx_msec_t ends)
 {
+    ngx_http_wq_zone_token_t  *t;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    t = ngx_http_wq_zone_token_get(zone, event, user);
+
+    if (t && !(t->is_over
+               && ngx_memcmp(t->token, known->token, WQ_TOKEN_LEN) == 0))
+    {
+        ngx_http_wq_zone_token_set(t, known, ends, 0);
+    }
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+void
+ngx_http_wq_zone_token_end(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
+    const ngx_str_t *user, const ngx_http_wq_known_token_t *known,
+    ngx_msec_t ends)
+{
+    ngx_http_wq_zone_token_t  *t;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    t = ngx_http_wq_zone_token_get(zone, event, user);
+
+    if (t) {
+        ngx_http_wq_zone_token_set(t, known, ends, 1);
+    }
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+static void
+ngx_http_wq_zone_token_set(ngx_http_wq_zone_token_t *t,
+    const ngx_http_wq_known_token_t *known, ngx_msec_t ends,
+    ngx_uint_t is_over)
+{
+    t->checked = known->checked;
+    t->expires = known->expires;
+    t->waited = known->waited;
+    t->ends = ends;
+    t->is_over = (u_char) is_over;
+    ngx_memcpy(t->token, known->token, WQ_TOKEN_LEN);
+}
+
+
+/* the entry of a user, made if need be; NULL if there is no room */
+
+static ngx_http_wq_zone_token_t *
+ngx_http_wq_zone_token_get(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
+    const ngx_str_t *user)
+{
     size_t                     size;
     ngx_http_wq_tokens_t      *tokens;
     ngx_http_wq_zone_token_t  *t;
 
     tokens = &zone->shared->tokens;
-
-    ngx_shmtx_lock(&zone->shpool->mutex);
 
     t = ngx_http_wq_zone_token_look(tokens, event, user);
 
@@ -137,9 +200,10 @@ ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
         }
 
         if (t == NULL) {
-            goto done;
+            return NULL;
         }
 
+        t->is_over = 0;
         t->node.key = ngx_http_wq_zone_token_hash(event, user);
         t->event_len = (u_char) event->len;
         t->user_len = (u_char) user->len;
@@ -155,33 +219,7 @@ ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
 
     ngx_queue_insert_head(&tokens->queue, &t->queue);
 
-    t->checked = known->checked;
-    t->expires = known->expires;
-    t->waited = known->waited;
-    t->ends = ends;
-    ngx_memcpy(t->token, known->token, WQ_TOKEN_LEN);
-
-done:
-
-    ngx_shmtx_unlock(&zone->shpool->mutex);
-}
-
-
-void
-ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
-    const ngx_str_t *event, const ngx_str_t *user)
-{
-    ngx_http_wq_zone_token_t  *t;
-
-    ngx_shmtx_lock(&zone->shpool->mutex);
-
-    t = ngx_http_wq_zone_token_look(&zone->shared->tokens, event, user);
-
-    if (t) {
-        ngx_http_wq_zone_token_remove(zone, t);
-    }
-
-    ngx_shmtx_unlock(&zone->shpool->mutex);
+    return t;
 }
 
 

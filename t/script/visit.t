@@ -315,6 +315,30 @@ sub record {
 }
 
 
+# the event is over for who waits without a stream
+
+for my $how ([ closed => 'closed', sub { $_[0]->set(closed => 1) } ],
+             [ 'sold out' => 'sold_out',
+               sub { redis('SET', "seat:count:{v$n}", 0) } ])
+{
+    my ($name, $status, $end) = @$how;
+    my $line = line(capacity => 1);
+    $line->join('in', '', 'enter');
+    $line->join('a', '', 'enter');
+    $line->join('s', 'i1');
+    $end->($line);
+
+    is($line->join('a', '', 'enter')->{status}, $status, "$name: said so");
+    is_deeply($line->line, [ 's' ], "$name: and the place is gone");
+    is($line->stat('left'), 1, "$name: counted");
+    is($line->join('s', '', 'enter')->{status}, $status,
+       "$name: of who has a stream too");
+    is($line->join('in', '', 'enter')->{status}, 'entered',
+       "$name: who is in stays in");
+    well($line, $name);
+}
+
+
 # a dead instance
 
 {
