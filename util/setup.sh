@@ -28,7 +28,8 @@ for group in "$@"; do
                   redis-server redis-tools shellcheck"
             ;;
         bench)
-            list="nginx perl redis-server redis-tools wrk"
+            list="libnginx-mod-http-lua nginx perl redis-server redis-tools \
+                  wrk"
             ;;
         fuzz)
             list="clang libclang-rt-14-dev"
