@@ -247,20 +247,22 @@ return {
     all('HGETALL', KEYS[3]), all('HGET', KEYS[4], ARGV[1]) or '',
     all('ZRANGE', KEYS[5], 0, -1, 'WITHSCORES'), all('HGETALL', KEYS[6]),
     all('HGETALL', KEYS[7]), all('HGET', KEYS[8], ARGV[1]) or '',
-    redis.call('TIME'),
+    redis.call('TIME'), all('ZRANGE', KEYS[9], 0, -1, 'WITHSCORES'),
 }
 END
 
 sub snapshot {
     my $self = shift;
 
-    my ($waiting, $record, $ids, $slots, $active, $lease, $stats, $idx, $time)
+    my ($waiting, $record, $ids, $slots, $active, $lease, $stats, $idx, $time,
+        $seen)
         = @{$self->{redis}->eval(
               $snapshot,
               [ map { $self->key($_) } qw(WAITING WAITING_QUEUE_INDEX_RECORD
                                           WAITING_USER_IDS ENTRY_QUEUE_SLOTS
                                           ENTRY_ACTIVE ENTRY_LEASE
-                                          WAITING_STATS WAITING_QUEUE_IDX) ],
+                                          WAITING_STATS WAITING_QUEUE_IDX
+                                          WAITING_SEEN) ],
               $self->{event})};
 
     my (@line, %idx_of, @garbage);
@@ -278,7 +280,7 @@ sub snapshot {
         line => \@line, idx => \%idx_of, garbage => \@garbage,
         record => { @$record }, ids => { @$ids }, slots => $slots,
         active => { @$active }, lease => { @$lease }, stats => { @$stats },
-        last_idx => $idx,
+        last_idx => $idx, seen => { @$seen },
         now => $time->[0] * 1000 + int($time->[1] / 1000),
         taken => Time::HiRes::time(),
     };
@@ -321,8 +323,15 @@ sub wrong {
 
         push @wrong, "record of $user: $record"
             if $record !~ /^\{"userId":"\Q$user\E","eventId":"\Q$e\E","idx":
-                           $snap->{idx}{$user},"instanceId":"[^"]+"/x;
+                           $snap->{idx}{$user},"instanceId":"([^"]*)"/x;
+
+        # who has no stream is there as long as it asks
+        push @wrong, "nobody holds the place of $user"
+            if $record =~ /"instanceId":""/ && !exists $snap->{seen}{$user};
     }
+
+    push @wrong, "seen, but not in line: $_"
+        for grep { !exists $snap->{idx}{$_} } CORE::keys %{$snap->{seen}};
 
     push @wrong, map { "id of $_: $snap->{ids}{$_}" }
                  grep { $snap->{ids}{$_} ne 'true' } CORE::keys %{$snap->{ids}};
