@@ -11,7 +11,7 @@ build:
 
 help:
 	@echo "make                 build/ngx_http_waiting_queue_module.so"
-	@echo "make run             the demo: Redis, nginx and a waiting room"
+	@echo "make run             the demo: a ticket shop with a waiting room"
 	@echo "make test            unit tests and the suite"
 	@echo "make unit            unit tests only"
 	@echo "make asan            the suite with an AddressSanitizer nginx"
