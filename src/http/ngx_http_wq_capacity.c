@@ -54,6 +54,7 @@ struct ngx_http_wq_question_s {
 
     unsigned                 ours:1;        /* this process is to ask */
     unsigned                 answered:1;    /* the timer tells those parked */
+    unsigned                 telling:1;     /* them, and goes on to its end */
 };
 
 
@@ -139,7 +140,7 @@ ngx_http_wq_capacity_forget(ngx_http_wq_asker_t *asker)
         ngx_http_wq_timer_set(&question->timer, 1);
     }
 
-    if (ngx_queue_empty(&question->parked)) {
+    if (ngx_queue_empty(&question->parked) && !question->telling) {
         ngx_http_wq_capacity_end(question,
                                  question->why ? NGX_ERROR : NGX_DECLINED);
     }
@@ -508,6 +509,9 @@ ngx_http_wq_capacity_known(ngx_http_wq_question_t *question, int64_t capacity)
 {
     ngx_http_wq_asker_t  *asker;
 
+    /* the end of one request may be that of another who waits */
+    question->telling = 1;
+
     while (!ngx_queue_empty(&question->parked)) {
         asker = ngx_http_wq_capacity_unpark(question);
         asker->joined = ngx_current_msec;
@@ -569,6 +573,8 @@ ngx_http_wq_capacity_refuse(ngx_http_wq_question_t *question)
     ngx_http_wq_asker_t  *asker;
 
     ngx_http_wq_capacity_unask(question);
+
+    question->telling = 1;
 
     while (!ngx_queue_empty(&question->parked)) {
         asker = ngx_http_wq_capacity_unpark(question);

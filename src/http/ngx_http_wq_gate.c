@@ -45,6 +45,7 @@ static void ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer);
 static void ngx_http_wq_gate_joined(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer);
+static void ngx_http_wq_gate_lost(ngx_http_wq_visit_t *visit);
 static void ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
     const ngx_http_wq_visit_answer_t *answer);
 static void ngx_http_wq_gate_unavailable(ngx_http_wq_gate_t *gate,
@@ -444,6 +445,7 @@ ngx_http_wq_gate_ask(ngx_http_wq_gate_t *gate)
     visit->rules = &lcf->rules;
     visit->mode = gate->new_user ? NGX_HTTP_WQ_JOIN_VISIT
                                  : NGX_HTTP_WQ_JOIN_ENTER;
+    visit->lost = ngx_http_wq_gate_lost;
     visit->data = gate;
 
     gate->asker.ops = &ngx_http_wq_gate_asker_ops;
@@ -648,6 +650,18 @@ ngx_http_wq_gate_joined(ngx_http_wq_visit_t *visit,
     }
 
     ngx_http_wq_gate_resume(gate);
+}
+
+
+static void
+ngx_http_wq_gate_lost(ngx_http_wq_visit_t *visit)
+{
+    ngx_http_wq_gate_t  *gate;
+
+    gate = visit->data;
+
+    ngx_http_wq_capacity_forget(&gate->asker);
+    ngx_http_wq_capacity_stored(&gate->asker);
 }
 
 

@@ -39,6 +39,7 @@ ngx_http_wq_visits_destroy(ngx_http_wq_worker_t *worker)
         visit = ngx_queue_data(q, ngx_http_wq_visit_t, queue);
 
         visit->operation = NULL;
+        visit->lost(visit);
         ngx_http_wq_visit_close(visit);
     }
 }

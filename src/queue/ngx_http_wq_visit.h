@@ -46,6 +46,11 @@ typedef void (*ngx_http_wq_visit_handler_pt)(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer);
 
 
+/* the worker is gone, with all that hangs on the event; nothing is answered */
+
+typedef void (*ngx_http_wq_visit_lost_pt)(ngx_http_wq_visit_t *visit);
+
+
 struct ngx_http_wq_visit_s {
     ngx_queue_t                    queue;       /* of the worker's */
     ngx_http_wq_event_t           *event;       /* held; NULL: not open */
@@ -57,6 +62,7 @@ struct ngx_http_wq_visit_s {
     const ngx_http_wq_rules_t     *rules;
     ngx_http_wq_join_e             mode;
     ngx_http_wq_visit_handler_pt   handler;
+    ngx_http_wq_visit_lost_pt      lost;
     void                          *data;
 };
 
@@ -101,7 +107,7 @@ void ngx_http_wq_visits_admit(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_visits_dismiss(ngx_http_wq_worker_t *worker);
 
 
-/* of a worker; destroy() leaves the visits closed, and calls nobody */
+/* of a worker; destroy() leaves the visits closed, having told them by lost */
 
 void ngx_http_wq_visits_init(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_visits_destroy(ngx_http_wq_worker_t *worker);
