@@ -2,14 +2,15 @@
 --
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  the user
--- ARGV[3]  "return": the slot is free again; "sold": the seat is gone, and the
---          slot with it, even if the lease has just lapsed
+-- ARGV[3]  "return": the slot is free again; "untold": the same, but only if
+--          the lease was not used yet; "sold": the seat is gone, and the slot
+--          with it, even if the lease is over by now
 -- ARGV[4]  random seed for a token
 -- ARGV[5]  only if the lease is held by this instance; empty: in any case
 -- ARGV[6]  only the lease of this token, so that a repeated call does not end a
---          new one; empty: any
+--          new one, nor sell a seat twice; empty: any
 -- ARGV[7]  the counter of the reason: done, sold, left, expired
--- returns  { 1 if there was a lease, promoted }
+-- returns  { 1 if there was a lease, or a seat was sold, promoted }
 -- cost     O(log n) of those in line
 
 -- @include time
@@ -19,22 +20,36 @@
 -- @include lease
 -- @include promote
 
-local user, sold, seed = ARGV[2], ARGV[3] == 'sold', ARGV[4]
+local user, how, seed = ARGV[2], ARGV[3], ARGV[4]
+local token = ARGV[6]
 local now = now_ms()
-local l = lease.find(user, sold and 0 or now, seed)
+local l = lease.find(user, now, seed)
+local ours = l
+             and (ARGV[5] == '' or l.instance == ARGV[5])
+             and (token == '' or l.token == token)
+             and (how ~= 'untold' or l.state == 'ready')
 
-if not l
-    or (ARGV[5] ~= '' and l.instance ~= ARGV[5])
-    or (ARGV[6] ~= '' and l.token ~= ARGV[6])
-then
+if how == 'sold' and token ~= '' then
+    -- By then the lease may have lapsed, and be gone: what was sold is sold.
+    -- Longer than anybody repeats it; no id has this character.
+    local once = key.token .. user .. '/' .. token
+
+    if not redis.call('SET', once, 'sold', 'NX', 'PX', 3600000) then
+        return { 0, 0 }
+    end
+elseif not ours and (how ~= 'sold' or not lease.find(user, 0, seed)) then
     return { 0, 0 }
 end
 
-event.count(sold and 'sold' or ARGV[7], 1)
-lease.take_back(user)
+event.count(how == 'sold' and 'sold' or ARGV[7], 1)
+
+-- one that has lapsed is in nobody's way
+if ours or (how == 'sold' and not l) then
+    lease.take_back(user)
+end
 
 -- where nobody counts seats, one less than unknown is not sold out
-if sold and redis.call('EXISTS', key.seats) == 1 then
+if how == 'sold' and redis.call('EXISTS', key.seats) == 1 then
     redis.call('DECR', key.seats)
 end
 

@@ -716,7 +716,7 @@ __DATA__
         my $snap = $line->snapshot;
         my $ends = $snap->{active}{u};
 
-        return 1 if !defined $ends || $line->token('u') ne $t;
+        return 1 if !defined $ends || ($line->token('u') || '') ne $t;
 
         $last = $ends;
         $v->get;

@@ -28,7 +28,7 @@ my ($sse, $prefix, $redis_pid, $redis_dir);
 
 
 # "--- check" runs after the request, as one test.  /shop/ is a gate in front of
-# the backend, /pass/ the same with waiting_queue_on_error pass, /open/ has none.
+# the backend, /pass/ the same with waiting_queue_on_error pass, /open/ none.
 # With "--- anonymous" visitors have no names but cookies; "--- redis" is
 # another Redis.
 

@@ -48,6 +48,8 @@ static void ngx_http_wq_gate_joined(ngx_http_wq_visit_t *visit,
 static void ngx_http_wq_gate_lost(ngx_http_wq_visit_t *visit);
 static void ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
     const ngx_http_wq_visit_answer_t *answer);
+static void ngx_http_wq_gate_not_asked(ngx_http_wq_gate_t *gate,
+    ngx_int_t rc);
 static void ngx_http_wq_gate_unavailable(ngx_http_wq_gate_t *gate,
     ngx_http_wq_gate_reason_e reason);
 static ngx_int_t ngx_http_wq_gate_rejoin(ngx_http_wq_asker_t *asker,
@@ -162,6 +164,9 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
     if (gate) {
         ngx_http_wq_gate_cleanup(gate);
 
+        /* a stream that was refused may have given it up */
+        gate->cleanup->handler = ngx_http_wq_gate_cleanup;
+
     } else {
         gate = ngx_http_wq_gate_create(r);
         if (gate == NULL) {
@@ -177,8 +182,8 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
     gate->status = WQ_STATUS_NONE;
     gate->rank = WQ_STATE_UNKNOWN;
     gate->total = 0;
-    gate->new_user = 0;
     gate->has_lease = 0;
+    gate->bad_token = 0;
     gate->is_over = 0;
     gate->dry_run = 0;
 
@@ -189,13 +194,7 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
         return ngx_http_wq_gate_refuse_id(r, rc);
     }
 
-    if (ngx_http_wq_worker == NULL) {
-        gate->reason = NGX_HTTP_WQ_GATE_NO_REDIS;
-        gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;
-        return ngx_http_wq_gate_decide(gate);
-    }
-
-    if (ngx_http_wq_gate_known(gate, 1)) {
+    if (ngx_http_wq_worker && ngx_http_wq_gate_known(gate, 1)) {
         wq_counter_add(ngx_http_wq_worker->slot->counters.gate_remembered, 1);
         return ngx_http_wq_gate_decide(gate);
     }
@@ -207,8 +206,10 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
         return ngx_http_wq_gate_decide(gate);
     }
 
-    if (ngx_http_wq_gate_ask(gate) != NGX_OK) {
-        ngx_http_wq_gate_unavailable(gate, NGX_HTTP_WQ_GATE_NO_REDIS);
+    rc = ngx_http_wq_worker ? ngx_http_wq_gate_ask(gate) : NGX_DECLINED;
+
+    if (rc != NGX_OK) {
+        ngx_http_wq_gate_not_asked(gate, rc);
         return ngx_http_wq_gate_decide(gate);
     }
 
@@ -328,6 +329,14 @@ ngx_http_wq_gate_identify(ngx_http_request_t *r, ngx_http_wq_gate_t *gate)
 
     gate->accept = header ? wq_accept(header->value.data, header->value.len)
                           : WQ_ACCEPT_JSON;
+
+    if (gate->new_user && lcf->user == NULL) {
+        /* of another event: the cookie is for both */
+        ngx_str_null(&gate->shown);
+        return NGX_OK;
+    }
+
+    gate->new_user = 0;
 
     rc = ngx_http_wq_find_user(r, &gate->user);
 
@@ -534,11 +543,11 @@ ngx_http_wq_gate_decide(ngx_http_wq_gate_t *gate)
         ngx_log_error(NGX_LOG_INFO, r->connection->log, 0,
                       "waiting_queue: user \"%V\" of event \"%V\" would have "
                       "been kept back, %s, dry run", &gate->user, &gate->event,
-                      gate->reason == NGX_HTTP_WQ_GATE_NO_REDIS
-                      ? "redis_unavailable"
+                      gate->reason == NGX_HTTP_WQ_GATE_BY_STATE
+                      ? wq_status_word(gate->status)
                       : gate->reason == NGX_HTTP_WQ_GATE_NO_CAPACITY
                         ? "capacity_unavailable"
-                        : wq_status_word(gate->status));
+                        : "redis_unavailable");
 
         if (counters) {
             wq_counter_add(counters->gate_dry_run, 1);
@@ -580,6 +589,7 @@ static void
 ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer)
 {
+    ngx_int_t                rc;
     ngx_http_wq_gate_t      *gate;
     ngx_http_wq_worker_t    *worker;
     ngx_http_wq_loc_conf_t  *lcf;
@@ -603,6 +613,10 @@ ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
 
     wq_counter_add(worker->slot->counters.tokens_refused, 1);
 
+    ngx_http_wq_zone_token_forget(worker->conf->zone, &gate->event,
+                                  &gate->user, &gate->shown);
+
+    gate->bad_token = 1;
     ngx_str_null(&gate->shown);
 
     lcf = ngx_http_get_module_loc_conf(gate->request,
@@ -617,8 +631,10 @@ ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
     visit->handler = ngx_http_wq_gate_joined;
     gate->asker.joined = ngx_current_msec;
 
-    if (ngx_http_wq_visit_join(visit, -1) != NGX_OK) {
-        ngx_http_wq_gate_unavailable(gate, NGX_HTTP_WQ_GATE_NO_REDIS);
+    rc = ngx_http_wq_visit_join(visit, -1);
+
+    if (rc != NGX_OK) {
+        ngx_http_wq_gate_not_asked(gate, rc);
         ngx_http_wq_gate_resume(gate);
     }
 }
@@ -653,15 +669,28 @@ ngx_http_wq_gate_joined(ngx_http_wq_visit_t *visit,
 }
 
 
+/* the request goes on from an event of its own, if there is a next turn */
+
 static void
 ngx_http_wq_gate_lost(ngx_http_wq_visit_t *visit)
 {
+    ngx_event_t         *wev;
     ngx_http_wq_gate_t  *gate;
+    ngx_http_request_t  *r;
 
     gate = visit->data;
+    r = gate->request;
 
     ngx_http_wq_capacity_forget(&gate->asker);
     ngx_http_wq_capacity_stored(&gate->asker);
+
+    ngx_http_wq_gate_unavailable(gate, NGX_HTTP_WQ_GATE_NO_REDIS);
+
+    r->read_event_handler = ngx_http_block_reading;
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    wev = r->connection->write;
+    ngx_post_event(wev, &ngx_posted_events);
 }
 
 
@@ -671,12 +700,18 @@ static void
 ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
     const ngx_http_wq_visit_answer_t *answer)
 {
+    static const ngx_str_t  any = ngx_null_string;
+
     gate->status = answer->status;
     gate->rank = answer->rank;
     gate->total = answer->total;
 
     if (answer->token == NULL) {
         gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;
+
+        /* should Redis go away: it has said that this one is not in */
+        ngx_http_wq_zone_token_forget(ngx_http_wq_worker->conf->zone,
+                                      &gate->event, &gate->user, &any);
         return;
     }
 
@@ -698,6 +733,17 @@ ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
 }
 
 
+/* rc is why: a flood that fills the link must not open the gate */
+
+static void
+ngx_http_wq_gate_not_asked(ngx_http_wq_gate_t *gate, ngx_int_t rc)
+{
+    ngx_http_wq_gate_unavailable(gate, rc == NGX_BUSY
+                                       ? NGX_HTTP_WQ_GATE_BUSY
+                                       : NGX_HTTP_WQ_GATE_NO_REDIS);
+}
+
+
 /* nothing could be found out: who is known to the node goes on */
 
 static void
@@ -707,13 +753,13 @@ ngx_http_wq_gate_unavailable(ngx_http_wq_gate_t *gate,
     wq_process_counters_t   *counters;
     ngx_http_wq_loc_conf_t  *lcf;
 
-    counters = &ngx_http_wq_worker->slot->counters;
+    counters = ngx_http_wq_worker ? &ngx_http_wq_worker->slot->counters : NULL;
     lcf = ngx_http_get_module_loc_conf(gate->request,
                                        ngx_http_waiting_queue_module);
 
     gate->reason = reason;
 
-    if (reason == NGX_HTTP_WQ_GATE_NO_REDIS
+    if (reason != NGX_HTTP_WQ_GATE_NO_CAPACITY && counters
         && ngx_http_wq_gate_known(gate, 0))
     {
         gate->reason = NGX_HTTP_WQ_GATE_BY_STATE;
@@ -723,7 +769,11 @@ ngx_http_wq_gate_unavailable(ngx_http_wq_gate_t *gate,
 
     if (reason == NGX_HTTP_WQ_GATE_NO_REDIS && lcf->pass_on_error) {
         gate->verdict = NGX_HTTP_WQ_GATE_PASS;
-        wq_counter_add(counters->gate_passed_on_error, 1);
+
+        if (counters) {
+            wq_counter_add(counters->gate_passed_on_error, 1);
+        }
+
         return;
     }
 
@@ -734,17 +784,18 @@ ngx_http_wq_gate_unavailable(ngx_http_wq_gate_t *gate,
 static ngx_int_t
 ngx_http_wq_gate_rejoin(ngx_http_wq_asker_t *asker, int64_t capacity)
 {
+    ngx_int_t            rc;
     ngx_http_wq_gate_t  *gate;
 
     gate = asker->data;
 
-    if (!ngx_http_wq_worker->draining
-        && ngx_http_wq_visit_join(&gate->visit, capacity) == NGX_OK)
-    {
+    rc = ngx_http_wq_visit_join(&gate->visit, capacity);
+
+    if (rc == NGX_OK) {
         return NGX_OK;
     }
 
-    ngx_http_wq_gate_unavailable(gate, NGX_HTTP_WQ_GATE_NO_REDIS);
+    ngx_http_wq_gate_not_asked(gate, rc);
     ngx_http_wq_gate_resume(gate);
 
     return NGX_ERROR;

@@ -30,6 +30,7 @@ typedef enum {
 typedef enum {
     NGX_HTTP_WQ_GATE_BY_STATE = 0,
     NGX_HTTP_WQ_GATE_NO_REDIS,
+    NGX_HTTP_WQ_GATE_BUSY,          /* Redis is there, and is asked too much */
     NGX_HTTP_WQ_GATE_NO_CAPACITY
 } ngx_http_wq_gate_reason_e;
 
@@ -59,6 +60,7 @@ typedef struct {
 
     unsigned                     new_user:1;    /* has no cookie yet */
     unsigned                     has_lease:1;
+    unsigned                     bad_token:1;   /* was shown */
     unsigned                     is_over:1;     /* by the backend's word */
     unsigned                     dry_run:1;     /* would not have passed */
 } ngx_http_wq_gate_t;

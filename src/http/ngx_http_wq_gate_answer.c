@@ -14,12 +14,14 @@
 
 static ngx_uint_t ngx_http_wq_gate_code(ngx_http_wq_gate_t *gate,
     ngx_http_wq_loc_conf_t *lcf);
-static ngx_uint_t ngx_http_wq_gate_again(ngx_http_wq_gate_t *gate);
+static ngx_uint_t ngx_http_wq_gate_again(ngx_http_wq_gate_t *gate,
+    ngx_http_wq_loc_conf_t *lcf);
 
 
 ngx_int_t
 ngx_http_wq_gate_answer(ngx_http_request_t *r)
 {
+    ngx_int_t                rc;
     ngx_uint_t               code, again;
     wq_state_t               state;
     const char              *status;
@@ -33,8 +35,10 @@ ngx_http_wq_gate_answer(ngx_http_request_t *r)
         wq_counter_add(ngx_http_wq_worker->slot->counters.gate_kept_back, 1);
     }
 
-    if (ngx_http_discard_request_body(r) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_http_discard_request_body(r);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     /* it is no version of what is behind the gate */
@@ -42,17 +46,17 @@ ngx_http_wq_gate_answer(ngx_http_request_t *r)
 
     if (gate->accept != WQ_ACCEPT_HTML) {
 
-        if (gate->reason == NGX_HTTP_WQ_GATE_NO_REDIS) {
-            return ngx_http_wq_send_redis_unavailable(r);
-        }
-
         if (gate->reason == NGX_HTTP_WQ_GATE_NO_CAPACITY) {
             return ngx_http_wq_send_capacity_unavailable(r);
+        }
+
+        if (gate->reason != NGX_HTTP_WQ_GATE_BY_STATE) {
+            return ngx_http_wq_send_redis_unavailable(r);
         }
     }
 
     code = ngx_http_wq_gate_code(gate, lcf);
-    again = ngx_http_wq_gate_again(gate);
+    again = ngx_http_wq_gate_again(gate, lcf);
 
     ngx_http_wq_gate_state(gate, &state);
 
@@ -102,8 +106,10 @@ ngx_http_wq_gate_code(ngx_http_wq_gate_t *gate, ngx_http_wq_loc_conf_t *lcf)
  */
 
 static ngx_uint_t
-ngx_http_wq_gate_again(ngx_http_wq_gate_t *gate)
+ngx_http_wq_gate_again(ngx_http_wq_gate_t *gate, ngx_http_wq_loc_conf_t *lcf)
 {
+    ngx_uint_t  again;
+
     if (gate->reason != NGX_HTTP_WQ_GATE_BY_STATE) {
         return ngx_http_wq_retry_after();
     }
@@ -115,7 +121,9 @@ ngx_http_wq_gate_again(ngx_http_wq_gate_t *gate)
         return 1;
 
     case WQ_STATUS_WAITING:
-        return gate->rank < 10 ? 2 : gate->rank < 100 ? 5 : 10;
+        again = gate->rank < 10 ? 2 : gate->rank < 100 ? 5 : 10;
+        again = ngx_min(again, lcf->poll_timeout / 3000);
+        return ngx_max(again, 1);
 
     case WQ_STATUS_FULL:
         return NGX_HTTP_WQ_RETRY_MAX;

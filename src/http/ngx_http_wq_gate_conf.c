@@ -12,8 +12,8 @@
 #define NGX_HTTP_WQ_DEFAULT_CODE          503
 #define NGX_HTTP_WQ_DEFAULT_POLL_TIMEOUT  30000
 
-/* who has just been told to ask again in 10 s must be able to */
-#define NGX_HTTP_WQ_POLL_TIMEOUT_MIN      1000
+/* nobody is told to ask again sooner than in 1 s */
+#define NGX_HTTP_WQ_POLL_TIMEOUT_MIN      2000
 
 
 void
@@ -198,7 +198,7 @@ ngx_http_waiting_queue_poll_timeout(ngx_conf_t *cf, ngx_command_t *cmd,
     {
         return ngx_http_wq_conf_invalid(cf, "waiting_queue_poll_timeout",
                                         "time", &value[1],
-                                        "must be a time of 1s to 365d");
+                                        "must be a time of 2s to 365d");
     }
 
     return NGX_CONF_OK;

@@ -85,12 +85,17 @@ ngx_http_wq_gate_redirected(ngx_http_request_t *r)
 
     gate = ngx_http_wq_gate_get(r);
 
-    if (gate) {
-        header = ngx_http_wq_find_header(&r->upstream->headers_in.headers,
-                                         &ngx_http_wq_gate_word);
-        if (header) {
-            ngx_http_wq_gate_hear(gate, &header->value);
-        }
+    if (gate == NULL) {
+        return NGX_DECLINED;
+    }
+
+    while ((header = ngx_http_wq_find_header(&r->upstream->headers_in.headers,
+                                             &ngx_http_wq_gate_word)))
+    {
+        /* once: there may be another redirect, and another gate behind it */
+        header->hash = 0;
+
+        ngx_http_wq_gate_hear(gate, &header->value);
     }
 
     return NGX_DECLINED;
@@ -153,7 +158,15 @@ ngx_http_wq_gate_set_cookies(ngx_http_wq_gate_t *gate)
     }
 
     if (!gate->has_lease) {
-        return NGX_OK;
+
+        if (!gate->bad_token) {
+            return NGX_OK;
+        }
+
+        /* else it would be asked for with every request */
+        ngx_str_null(&token);
+
+        return ngx_http_wq_cookie_set_token(r, &gate->event, &token);
     }
 
     token.data = gate->lease.token;

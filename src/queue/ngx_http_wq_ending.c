@@ -108,6 +108,7 @@ ngx_http_wq_ending_add(ngx_http_wq_worker_t *worker, const ngx_str_t *event,
 
     ending->event = ngx_http_wq_event_get(worker, event);
     if (ending->event == NULL) {
+        /* which is logged, as that above is */
         ngx_free(ending);
         return;
     }

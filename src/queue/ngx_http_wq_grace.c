@@ -158,10 +158,17 @@ ngx_http_wq_grace_over(ngx_http_wq_client_t *client)
         token.data = client->token;
         token.len = WQ_TOKEN_LEN;
 
+        /*
+         * Where a lease does not end with the stream, the user may have come
+         * in without one, and stays.
+         */
+
         to.handler = ngx_http_wq_grace_released;
         rc = ngx_http_wq_call_release(link, &client->event->keys,
                                       &client->user.str,
-                                      NGX_HTTP_WQ_RELEASE_LEFT,
+                                      client->rules->release
+                                      ? NGX_HTTP_WQ_RELEASE_LEFT
+                                      : NGX_HTTP_WQ_RELEASE_UNTOLD,
                                       &worker->instance, &token, &to);
 
     } else if (client->given_up) {

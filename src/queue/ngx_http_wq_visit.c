@@ -102,7 +102,6 @@ ngx_http_wq_visit_close(ngx_http_wq_visit_t *visit)
 ngx_int_t
 ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit)
 {
-    ngx_int_t                rc;
     ngx_http_wq_worker_t    *worker;
     ngx_http_wq_reply_to_t   to;
 
@@ -112,18 +111,15 @@ ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit)
     to.data = visit;
     to.operation = &visit->operation;
 
-    rc = ngx_http_wq_call_touch(worker->links[NGX_HTTP_WQ_COMMANDS],
-                                &visit->event->keys, &visit->user,
-                                &visit->token, &to);
-
-    return rc == NGX_OK ? NGX_OK : NGX_DECLINED;
+    return ngx_http_wq_call_touch(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                  &visit->event->keys, &visit->user,
+                                  &visit->token, &to);
 }
 
 
 ngx_int_t
 ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
 {
-    ngx_int_t                rc;
     ngx_http_wq_join_t       join;
     ngx_http_wq_event_t     *event;
     ngx_http_wq_worker_t    *worker;
@@ -146,10 +142,8 @@ ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
     to.data = visit;
     to.operation = &visit->operation;
 
-    rc = ngx_http_wq_call_join(worker->links[NGX_HTTP_WQ_COMMANDS],
-                               &event->keys, &join, &to);
-
-    return rc == NGX_OK ? NGX_OK : NGX_DECLINED;
+    return ngx_http_wq_call_join(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                 &event->keys, &join, &to);
 }
 
 
@@ -238,18 +232,20 @@ ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
 
 /*
  * The end by the clock of this node.  Redis may say anything: what is in the
- * past is over now, and what is too far away is not believed for ever.
+ * past is over now, and what is too far away is not believed for ever.  Before
+ * the first heartbeat nothing is known of Redis' clock.
  */
 
 static void
 ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
     ngx_http_wq_visit_answer_t *answer, int64_t expires, int64_t waited)
 {
-    int64_t  left;
+    int64_t  left, most;
 
+    most = worker->clock ? NGX_HTTP_WQ_LEASE_MAX : 1000;
     left = expires - worker->clock - (int64_t) ngx_current_msec;
     left = ngx_max(left, 0);
-    left = ngx_min(left, NGX_HTTP_WQ_LEASE_MAX);
+    left = ngx_min(left, most);
 
     answer->expires = expires;
     answer->waited = waited;

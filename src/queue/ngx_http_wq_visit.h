@@ -79,7 +79,8 @@ void ngx_http_wq_visit_close(ngx_http_wq_visit_t *visit);
 /*
  * The questions: whether the token is good; whether the user can come in, with
  * the capacity that the service said, or negative.  NGX_OK: the handler will be
- * called, not before this returns.  NGX_DECLINED: Redis cannot be asked.
+ * called, not before this returns.  NGX_BUSY: too much is asked already; any
+ * other: Redis cannot be asked.
  */
 
 ngx_int_t ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit);
@@ -90,7 +91,7 @@ ngx_int_t ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit,
 /*
  * The backend has said that the visit is over: the lease ends, and the slot
  * goes to the next in line, or with the seat that was sold.  Said again while
- * Redis does not answer, for a few minutes; all is copied.
+ * Redis does not answer, for half an hour; all is copied.
  */
 
 void ngx_http_wq_ending_add(ngx_http_wq_worker_t *worker,

@@ -191,6 +191,12 @@ ngx_int_t ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone,
 void ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, const ngx_str_t *user,
     const ngx_http_wq_known_token_t *known, ngx_msec_t ends);
+
+/* Redis does not know it any more: this token, or if it is empty any */
+
+void ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const ngx_str_t *user, const ngx_str_t *token);
+
 void ngx_http_wq_zone_token_end(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, const ngx_str_t *user,
     const ngx_http_wq_known_token_t *known, ngx_msec_t ends);

@@ -141,10 +141,40 @@ ngx_http_wq_zone_token_end(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
 
     ngx_shmtx_lock(&zone->shpool->mutex);
 
-    t = ngx_http_wq_zone_token_get(zone, event, user);
+    t = ngx_http_wq_zone_token_look(&zone->shared->tokens, event, user);
 
-    if (t) {
-        ngx_http_wq_zone_token_set(t, known, ends, 1);
+    /* the user may have a newer one */
+
+    if (t == NULL
+        || ngx_memcmp(t->token, known->token, WQ_TOKEN_LEN) == 0)
+    {
+        t = ngx_http_wq_zone_token_get(zone, event, user);
+
+        if (t) {
+            ngx_http_wq_zone_token_set(t, known, ends, 1);
+        }
+    }
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+void
+ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const ngx_str_t *user, const ngx_str_t *token)
+{
+    ngx_http_wq_zone_token_t  *t;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    t = ngx_http_wq_zone_token_look(&zone->shared->tokens, event, user);
+
+    if (t && !t->is_over
+        && (token->len == 0
+            || (token->len == WQ_TOKEN_LEN
+                && CRYPTO_memcmp(token->data, t->token, WQ_TOKEN_LEN) == 0)))
+    {
+        ngx_http_wq_zone_token_remove(zone, t);
     }
 
     ngx_shmtx_unlock(&zone->shpool->mutex);

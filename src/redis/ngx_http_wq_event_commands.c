@@ -203,12 +203,12 @@ ngx_http_wq_call_release(ngx_http_wq_link_t *link,
     u_char                    seed[NGX_HTTP_WQ_SEED_LEN];
     ngx_http_wq_event_call_t  call;
 
-    static const char  *counters[] = { "left", "done", "sold" };
+    static const char  *hows[] = { "return", "untold", "return", "sold" };
+    static const char  *counters[] = { "left", "left", "done", "sold" };
 
     ngx_http_wq_event_call_init(&call, keys);
     ngx_http_wq_event_call_add(&call, user);
-    ngx_http_wq_event_call_add_literal(&call, why == NGX_HTTP_WQ_RELEASE_SOLD
-                                              ? "sold" : "return");
+    ngx_http_wq_event_call_add_literal(&call, hows[why]);
 
     if (ngx_http_wq_event_call_add_seed(&call, seed) != NGX_OK) {
         return NGX_ERROR;

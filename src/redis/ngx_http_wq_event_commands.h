@@ -126,6 +126,7 @@ ngx_int_t ngx_http_wq_decode_leave(ngx_http_wq_link_t *link,
 
 typedef enum {
     NGX_HTTP_WQ_RELEASE_LEFT = 0,   /* nobody is connected any more */
+    NGX_HTTP_WQ_RELEASE_UNTOLD,     /* nor was, and it was not used either */
     NGX_HTTP_WQ_RELEASE_DONE,
     NGX_HTTP_WQ_RELEASE_SOLD
 } ngx_http_wq_release_e;

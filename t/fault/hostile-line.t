@@ -619,4 +619,8 @@ for my $kind (@kinds) {
     $nginx->unharmed("after $kind");
 }
 
+well('line');
+wait_until { $nginx->sum('visitsDone') == @kinds } 10,
+           'the ends of all visits are heard at last';
+
 finish();

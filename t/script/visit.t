@@ -339,6 +339,65 @@ for my $how ([ closed => 'closed', sub { $_[0]->set(closed => 1) } ],
 }
 
 
+# a promotion that nobody was told of, and who came in all the same
+
+{
+    my $line = line(capacity => 1);
+    $line->join('in');
+    $line->join($_, 'i1') for qw(a b);
+    $line->release('in');
+    my $token = redis('GET', "ENTRY_TOKEN:{v$n}:a");
+
+    # the stream is gone, and the visitor comes to the gate
+    is($line->join('a', '', 'enter')->{status}, 'entered', 'in without one');
+    is_deeply($line->release('a', 'untold', 'i1', $token, 'left'), [ 0, 0 ],
+              'the grace time of the stream does not end the visit');
+    is($line->touch('a', $token)->[0], 1, 'which goes on');
+    $line->release('a');
+    $token = redis('GET', "ENTRY_TOKEN:{v$n}:b");
+    is_deeply($line->release('b', 'untold', 'i1', $token, 'left'), [ 1, 0 ],
+              'who did not come has left');
+    is($line->stat('left'), 1, 'counted');
+    well($line, 'untold');
+}
+
+
+# a seat that is sold stays so
+
+{
+    my $line = line(capacity => 3);
+    redis('SET', "seat:count:{v$n}", 10);
+    my %token = map { $_ => $line->join($_, '', 'enter')->{token} } qw(a b c);
+
+    is_deeply($line->release('a', 'sold', '', $token{a}, 'sold'), [ 1, 0 ],
+              'sold');
+    is_deeply($line->release('a', 'sold', '', $token{a}, 'sold'), [ 0, 0 ],
+              'once, however often it is said');
+    is($line->stat('sold'), 1, 'counted once');
+    is(redis('GET', "seat:count:{v$n}"), 9, 'and a seat less');
+
+    # lapsed, with its token
+    redis('ZADD', "ENTRY_ACTIVE:{v$n}", 1, 'b');
+    redis('DEL', "ENTRY_TOKEN:{v$n}:b");
+    is($line->release('b', 'sold', '', $token{b}, 'sold')->[0], 1,
+       'lapsed: sold all the same');
+
+    # lapsed and taken back, and the user has come anew
+    redis('ZADD', "ENTRY_ACTIVE:{v$n}", 1, 'c');
+    redis('DEL', "ENTRY_TOKEN:{v$n}:c");
+    $line->promote;
+    my $new = $line->join('c', '', 'enter')->{token};
+    is($line->release('c', 'sold', '', $token{c}, 'sold')->[0], 1,
+       'taken back: sold all the same');
+    is($line->touch('c', $new)->[0], 1, 'and the new visit goes on');
+    is($line->stat('sold'), 3, 'all are counted');
+    is(redis('GET', "seat:count:{v$n}"), 7, 'and the seats');
+    ok(redis('PTTL', "ENTRY_TOKEN:{v$n}:a/$token{a}") > 0,
+       'what is kept for it goes away by itself');
+    well($line, 'sold');
+}
+
+
 # a dead instance
 
 {

@@ -24,12 +24,14 @@ use warnings;
 
 use Compress::Zlib ();
 use Exporter 'import';
+use IO::Select;
 use Test::More ();
 use Test::Nginx::Util ();
+use Time::HiRes ();
 use WaitingQueue::Live;
 
 our @EXPORT = qw(
-    visitor sum reaches log_lines token_cookie stop_redis wake_redis talk
+    visitor sum reaches log_lines token_cookie stop_redis wake_redis talk many
     reload
 );
 
@@ -109,6 +111,60 @@ sub talk {
     my ($bytes, %options) = @_;
 
     return WaitingQueue::Gate::Pending->new($bytes, %options)->answer;
+}
+
+
+# many(heads): requests without a body, each a text up to the blank line, on a
+# few connections that are kept; the answers, in no order
+
+sub many {
+    my (@heads) = @_;
+
+    my (@answers, %on);
+    my $select = IO::Select->new;
+    my $end = Time::HiRes::time() + 120;
+
+    my $next = sub {
+        my ($pending) = @_;
+
+        if (@heads) {
+            $pending->{in} = '';
+            $pending->write(shift(@heads) . "\r\n");
+        } else {
+            $select->remove($pending->{socket});
+            $pending->close;
+        }
+    };
+
+    for (1 .. (@heads < 20 ? scalar @heads : 20)) {
+        my $pending = WaitingQueue::Gate::Pending->new('');
+
+        $on{fileno $pending->{socket}} = $pending;
+        $select->add($pending->{socket});
+        $next->($pending);
+    }
+
+    while ($select->count) {
+        die scalar(@answers) . " answers, and no more\n"
+            if Time::HiRes::time() > $end;
+
+        for my $socket ($select->can_read(1)) {
+            my $pending = $on{fileno $socket};
+
+            $pending->_read or die "a connection is not kept\n";
+
+            my ($length) = $pending->{in}
+                           =~ /\A.*?^Content-Length: (\d+)\r\n/msi or next;
+            my $head = index $pending->{in}, "\r\n\r\n";
+
+            next if $head < 0 || length $pending->{in} < $head + 4 + $length;
+
+            push @answers, WaitingQueue::Gate::Answer->new($pending->{in});
+            $next->($pending);
+        }
+    }
+
+    return @answers;
 }
 
 
