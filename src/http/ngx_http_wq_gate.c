@@ -194,15 +194,15 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
         return ngx_http_wq_gate_refuse_id(r, rc);
     }
 
-    if (ngx_http_wq_worker && ngx_http_wq_gate_known(gate, 1)) {
-        wq_counter_add(ngx_http_wq_worker->slot->counters.gate_remembered, 1);
-        return ngx_http_wq_gate_decide(gate);
-    }
-
     if (gate->accept == WQ_ACCEPT_EVENT_STREAM && gate->shown.len == 0
         && !lcf->dry_run)
     {
         gate->verdict = NGX_HTTP_WQ_GATE_STREAM;
+        return ngx_http_wq_gate_decide(gate);
+    }
+
+    if (ngx_http_wq_worker && ngx_http_wq_gate_known(gate, 1)) {
+        wq_counter_add(ngx_http_wq_worker->slot->counters.gate_remembered, 1);
         return ngx_http_wq_gate_decide(gate);
     }
 

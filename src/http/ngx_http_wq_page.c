@@ -166,7 +166,8 @@ done:
 
 /*
  * The page has one script and one style, and needs nothing else; so nothing
- * else is allowed, whoever may have got something into it.
+ * else is allowed, whoever may have got something into it.  To load a page again
+ * that was posted to is to send a form.
  */
 
 static ngx_int_t
@@ -194,7 +195,7 @@ ngx_http_wq_page_policy(ngx_conf_t *cf, const ngx_str_t *text,
     p = ngx_slprintf(policy->data, policy->data + 512,
                      "default-src 'none'; script-src 'sha256-%s'; "
                      "style-src 'sha256-%s'; connect-src 'self'; "
-                     "img-src data:; base-uri 'none'; form-action 'none'; "
+                     "img-src data:; base-uri 'none'; form-action 'self'; "
                      "frame-ancestors 'self'%Z", script, style);
 
     policy->len = p - policy->data - 1;
