@@ -12,7 +12,7 @@ build:
 help:
 	@echo "make                 build/ngx_http_waiting_queue_module.so"
 	@echo "make run             the demo: a ticket shop with a waiting room"
-	@echo "make test            unit tests and the suite"
+	@echo "make test            unit tests, the suite, and a browser"
 	@echo "make unit            unit tests only"
 	@echo "make asan            the suite with an AddressSanitizer nginx"
 	@echo "make test-hiredis12  the same with hiredis 1.2"
@@ -23,13 +23,14 @@ help:
 	@echo "make clean           removes build/"
 	@echo
 	@echo "One test file: util/test.sh plain t/000-sanity.t (or asan)"
+	@echo "In a browser:  util/test.sh plain t/browser/queue.t"
 
 run: build
 	@util/setup.sh run
 	@util/run.sh
 
 test: build
-	@util/setup.sh test
+	@util/setup.sh test browser
 	@util/test.sh plain
 
 unit:

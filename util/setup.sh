@@ -23,6 +23,9 @@ for group in "$@"; do
             list="nginx redis-server redis-tools curl openssl perl procps \
                   libtest-nginx-perl"
             ;;
+        browser)
+            list="chromium chromium-driver fonts-nanum"
+            ;;
         lint)
             list="binutils cppcheck git libtest-nginx-perl lua-check perl \
                   redis-server redis-tools shellcheck"

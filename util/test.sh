@@ -178,14 +178,19 @@ else
         util/test-control.sh "$run"
     fi
 
-    # They mostly wait for something.  Those of t/fault have an nginx and a
-    # Redis each; the others share theirs, and go one after another.
+    # They mostly wait for something.  Those of t/fault and t/browser have an
+    # nginx and a Redis each; the others share theirs, and go one after another.
 
     for count in ${WQ_WORKERS:-1 4}; do
         part "workers-$count" "$count" "" t/*.t
     done
 
     part fault 1 3 t/fault/*.t
+
+    # what a sanitizer would see is in the others; a browser at a time is enough
+    if [ "$flavour" = plain ]; then
+        part browser 1 "" t/browser/*.t
+    fi
 
     failed=
 
