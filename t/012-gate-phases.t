@@ -403,7 +403,9 @@ __DATA__
 === TEST 6: auth_request, allow, deny: who may not come in takes no place
 --- config
     location = /auth {
+        # as it is where the whole server has a gate: for visitors alone
         internal;
+        waiting_queue on;
         proxy_pass http://127.0.0.1:$TEST_NGINX_BACKEND_PORT/auth$about;
         proxy_pass_request_body off;
         proxy_set_header Content-Length "";

@@ -166,8 +166,8 @@ done:
 
 /*
  * The page has one script and one style, and needs nothing else; so nothing
- * else is allowed, whoever may have got something into it.  To load a page again
- * that was posted to is to send a form.
+ * else is allowed, whoever may have got something into it.  To load a page
+ * again that was posted to is to send a form.
  */
 
 static ngx_int_t

@@ -33,6 +33,8 @@ static ngx_int_t ngx_http_wq_variable_event(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static ngx_int_t ngx_http_wq_variable_user(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
+static ngx_int_t ngx_http_wq_variable_id(ngx_http_variable_value_t *v,
+    const ngx_str_t *id, ngx_int_t rc);
 static ngx_int_t ngx_http_wq_variable_gate(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data);
 static const char *ngx_http_wq_variable_word(ngx_http_wq_gate_t *gate);
@@ -96,21 +98,12 @@ static ngx_int_t
 ngx_http_wq_variable_event(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
+    ngx_int_t  rc;
     ngx_str_t  event;
 
-    switch (ngx_http_wq_find_event(r->main, &event)) {
+    rc = ngx_http_wq_find_event(r->main, &event);
 
-    case NGX_OK:
-        ngx_http_wq_variable_set(v, event.data, event.len);
-        return NGX_OK;
-
-    case NGX_ERROR:
-        return NGX_ERROR;
-
-    default:
-        v->not_found = 1;
-        return NGX_OK;
-    }
+    return ngx_http_wq_variable_id(v, &event, rc);
 }
 
 
@@ -118,6 +111,7 @@ static ngx_int_t
 ngx_http_wq_variable_user(ngx_http_request_t *r,
     ngx_http_variable_value_t *v, uintptr_t data)
 {
+    ngx_int_t            rc;
     ngx_str_t            user;
     ngx_http_wq_gate_t  *gate;
 
@@ -125,23 +119,33 @@ ngx_http_wq_variable_user(ngx_http_request_t *r,
 
     if (gate && gate->new_user) {
         /* who has no cookie yet has just got one */
-        ngx_http_wq_variable_set(v, gate->user.data, gate->user.len);
-        return NGX_OK;
+        return ngx_http_wq_variable_id(v, &gate->user, NGX_OK);
     }
 
-    switch (ngx_http_wq_find_user(r->main, &user)) {
+    rc = ngx_http_wq_find_user(r->main, &user);
 
-    case NGX_OK:
-        ngx_http_wq_variable_set(v, user.data, user.len);
-        return NGX_OK;
+    return ngx_http_wq_variable_id(v, &user, rc);
+}
 
-    case NGX_ERROR:
+
+/* rc is what was returned by who looked for the id */
+
+static ngx_int_t
+ngx_http_wq_variable_id(ngx_http_variable_value_t *v, const ngx_str_t *id,
+    ngx_int_t rc)
+{
+    if (rc == NGX_ERROR) {
         return NGX_ERROR;
-
-    default:
-        v->not_found = 1;
-        return NGX_OK;
     }
+
+    if (rc == NGX_OK) {
+        ngx_http_wq_variable_set(v, id->data, id->len);
+
+    } else {
+        v->not_found = 1;
+    }
+
+    return NGX_OK;
 }
 
 
