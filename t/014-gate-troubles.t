@@ -726,3 +726,38 @@ unix:$TEST_NGINX_REDIS_SOCKET timeout=20s
     $line->call('DEL', $line->key('WAITING_STATS'));
     like(at('/shop/', 'x')->status, qr/^(?:200|503)$/, 'and then it goes on');
     is(at('/open/', 'x')->status, 200, 'the workers are well');
+
+
+
+=== TEST 12: who was sent out stays out while Redis is away
+--- redis
+redis://127.0.0.1:$TEST_NGINX_PRIVATE_REDIS_PORT timeout=500ms
+--- check
+    my $redis = private_redis();
+    my $line = line(redis => $redis);
+
+    ready();
+    for my $how (qw(token name)) {
+        is(at('/shop/', 'in')->status, 200, "$how: one is in");
+        my $t = $line->token('in');
+        my %shown = $how eq 'token'
+                    ? (headers => { 'X-Waiting-Queue-Token' => $t }) : ();
+
+        # by another node, or by the operator
+        $line->release('in');
+        is(at('/shop/', 'other')->status, 200, "$how: another is in");
+        await('the second is over', sub {
+            at('/shop/', 'in', %shown)->status == 503;
+        });
+        lose_redis();
+        unavailable(at('/shop/', 'in', %shown), 'redis_unavailable',
+                    "$how: out");
+        unavailable(at('/shop/', 'in'), 'redis_unavailable',
+                    "$how: by the name too");
+        is(at('/shop/', 'other')->status, 200, "$how: who is in goes on");
+
+        $redis = private_redis();
+        $line = line(redis => $redis);
+        ready();
+        $line->release('other');
+    }

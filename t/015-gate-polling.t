@@ -359,3 +359,27 @@ __DATA__
                : is($a->json->{waitingPosition}, 2, 'the JSON');
     }
     is_deeply($line->waiting, [ qw(first u) ], 'in the order of coming');
+
+
+
+=== TEST 9: let in while the stream was lost, and inside without one
+--- settings
+    waiting_queue_grace 1s;
+--- check
+    my $line = line();
+
+    is(poll('in')->{status}, 'inside', 'one is in');
+    my $s = $line->join('a');
+    is($s->last('position')->{data}{rank}, 0, 'one waits, with a stream');
+    $s->close;
+    await('the stream is gone', sub {
+        !grep { $_->{streams} } @{status()->{processes}}
+    });
+    $line->release('in');
+    is(poll('a')->{status}, 'inside', 'in, by asking');
+    await('the grace time is over', sub {
+        !grep { $_->{absent} } @{status()->{processes}}
+    });
+    is_deeply($line->inside, [ 'a' ], 'is still in');
+    is($line->stat('left'), 0, 'and has not left');
+    is(poll('a')->{status}, 'inside', 'and goes on');
