@@ -79,6 +79,18 @@ ngx_uint_t ngx_http_wq_gate_is_cleanup(ngx_pool_cleanup_t *cln);
 void ngx_http_wq_gate_state(ngx_http_wq_gate_t *gate, wq_state_t *state);
 
 
+/*
+ * ask: known() is whether the node knows the lease of the user: not long ago,
+ * or, while Redis is away, at all.  ask() asks Redis; NGX_OK: the request waits
+ * from now on, and its phases are run again when there is a verdict.  Else
+ * there is none yet, and not_asked() gives one, by what ask() has returned.
+ */
+
+ngx_uint_t ngx_http_wq_gate_known(ngx_http_wq_gate_t *gate, ngx_uint_t fresh);
+ngx_int_t ngx_http_wq_gate_ask(ngx_http_wq_gate_t *gate);
+void ngx_http_wq_gate_not_asked(ngx_http_wq_gate_t *gate, ngx_int_t rc);
+
+
 /* answer: a content handler, for whoever is not let in */
 
 ngx_int_t ngx_http_wq_gate_answer(ngx_http_request_t *r);
