@@ -1074,8 +1074,11 @@ before <!--# include virtual="/internal-stream" --> after
     my $balanced = line('balanced', path => '/balanced?user=%u')
                    ->join('u', headers => { 'X-Forwarded-For' => '192.0.2.7' });
 
+    # a moment after the first event has come, while the stream is open
+    await('a line', sub { log_lines('balanced.log') });
     is_deeply([ log_lines('balanced.log') ], [ '192.0.2.7 200' ],
               'a request that a stream has left is logged at once');
+    ok($balanced->is_open, 'not when it ends');
     is_deeply([ grep { /held/ } log_lines('line.log') ], [],
               'one that it has not left is not');
 
