@@ -155,7 +155,6 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
     gate->has_lease = 0;
     gate->bad_token = 0;
     gate->is_over = 0;
-    gate->dry_run = 0;
 
     rc = ngx_http_wq_gate_identify(r, gate);
 
@@ -398,7 +397,6 @@ ngx_http_wq_gate_decide(ngx_http_wq_gate_t *gate)
         }
 
         gate->verdict = NGX_HTTP_WQ_GATE_PASS;
-        gate->dry_run = 1;
     }
 
     switch (gate->verdict) {

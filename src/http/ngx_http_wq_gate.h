@@ -62,7 +62,6 @@ typedef struct {
     unsigned                     has_lease:1;
     unsigned                     bad_token:1;   /* was shown */
     unsigned                     is_over:1;     /* by the backend's word */
-    unsigned                     dry_run:1;     /* would not have passed */
 } ngx_http_wq_gate_t;
 
 
