@@ -84,7 +84,7 @@ WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 # gcc, once it checks for NULL by itself, sees NULL in every "%s"
 UNIT_FLAGS = -std=gnu99 -g -O1 -fsanitize=address,undefined $(WARNINGS) \
              -Wno-format-overflow -Isrc/core -It/unit
-UNIT_LIBS = -lcjson -lcrypto
+UNIT_LIBS = -lcjson -lcrypto -lm
 
 unit-build: $(UNIT_TESTS)
 
