@@ -11,6 +11,8 @@
 
 #include "ngx_http_wq_gate.h"
 
+#include "wq_poll.h"
+
 
 static ngx_uint_t ngx_http_wq_gate_code(ngx_http_wq_gate_t *gate,
     ngx_http_wq_loc_conf_t *lcf);
@@ -108,8 +110,6 @@ ngx_http_wq_gate_code(ngx_http_wq_gate_t *gate, ngx_http_wq_loc_conf_t *lcf)
 static ngx_uint_t
 ngx_http_wq_gate_again(ngx_http_wq_gate_t *gate, ngx_http_wq_loc_conf_t *lcf)
 {
-    ngx_uint_t  again;
-
     if (gate->reason != NGX_HTTP_WQ_GATE_BY_STATE) {
         return ngx_http_wq_retry_after();
     }
@@ -121,9 +121,7 @@ ngx_http_wq_gate_again(ngx_http_wq_gate_t *gate, ngx_http_wq_loc_conf_t *lcf)
         return 1;
 
     case WQ_STATUS_WAITING:
-        again = gate->rank < 10 ? 2 : gate->rank < 100 ? 5 : 10;
-        again = ngx_min(again, lcf->poll_timeout / 3000);
-        return ngx_max(again, 1);
+        return wq_poll_ms(gate->rank, lcf->poll_timeout) / 1000;
 
     case WQ_STATUS_FULL:
         return NGX_HTTP_WQ_RETRY_MAX;
