@@ -15,7 +15,9 @@
 -- returns  { status, idx, rank, total, promoted, gone, joined, token, lease's
 --            end in ms, instance that held the connection before, 1 if the
 --            settings of this event have changed, epoch, serial, how long the
---            user has waited in ms }
+--            user has waited in ms, users and ms of the rate (0: there is
+--            none), 1 if nobody is let in for now, 1 if no slot is free
+--            for one who waits }
 --          status is waiting, ready, entered, sold_out, closed, full, none for
 --          a visit that would have to wait, or unknown while no capacity is
 --          known: in these two nothing is stored
@@ -31,6 +33,7 @@
 -- @include settings
 -- @include line
 -- @include lease
+-- @include rate
 -- @include answer
 
 local user, instance, seed = ARGV[2], ARGV[3], ARGV[5]
@@ -40,10 +43,11 @@ local values, changed = setting.take(ARGV[6], ARGV[7])
 
 if not values then
     return { 'unknown', false, false, 0, 0, 0, 0, false, false, false, 0, '',
-             0, 0 }
+             0, 0, 0, 0, 0, 0 }
 end
 
-local call = { seed = seed, changed = changed, serial = serial }
+local call = { seed = seed, changed = changed, serial = serial,
+               values = values }
 
 -- in already
 
@@ -65,35 +69,16 @@ if l then
     return answer(call, l.state, { lease = l, previous = previous })
 end
 
--- Why nobody waits here any more, or nil.
-local function over()
-    return values.closed == 1 and 'closed'
-           or event.sold_out() and 'sold_out'
-           or nil
-end
-
 -- in line already
 
 local idx = line.idx(user)
 
 if idx then
-    local previous
-
     if instance == '' then
-        -- who is connected is told by the worker
-        local why = over()
-
-        if why then
-            line.leave(user)
-            event.count('left', 1)
-
-            return answer(call, why)
-        end
-
-        line.see(user, now)
-    else
-        previous = line.hold(user, idx, instance, serial)
+        return answer_in_line(call, user, idx, now)
     end
+
+    local previous = line.hold(user, idx, instance, serial)
 
     return answer(call, 'waiting', { idx = idx, rank = line.rank(user),
                                      previous = previous })
@@ -101,7 +86,7 @@ end
 
 -- new
 
-local why = over()
+local why = event.over(values)
 
 if why then
     return answer(call, why)
@@ -114,6 +99,7 @@ end
 
 local total = redis.call('ZCARD', key.waiting)
 local direct = total == 0 and values.paused ~= 1
+               and rate.left(values, now) > 0
 
 if direct and event.free_slots() <= 0 then
     -- nobody waits, so nobody else will take back what has lapsed for a while
@@ -144,6 +130,7 @@ if not direct then
 end
 
 event.count('direct', 1)
+rate.spend(values, now, 1)
 
 if mode == 'enter' then
     event.count('entered', 1)

@@ -3,17 +3,18 @@
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  the number of the last entry of WAITING_GONE that the caller knows
 -- ARGV[3]  at most so many entries
--- returns  { total, promoted, number of the last entry returned, free slots,
---            inside, joined, epoch, 1 if the caller must ask for ranks anew,
---            1 if there are more entries, entries: idx of one who is gone, or
---            minus idx of one who is back, oldest first; state: open, closed or
---            sold_out; direct, left, expired }
+-- returns  { number of the last entry returned, epoch, 1 if the caller must ask
+--            for ranks anew, 1 if there are more entries, entries: idx of one
+--            who is gone, or minus idx of one who is back, oldest first; state:
+--            open, closed or sold_out; figures }
 --          While there are more, the caller collects them all before it
 --          computes a rank.
 -- cost     O(entries); does not depend on how many wait; writes nothing
 
 -- @include event
 -- @include settings
+-- @include rate
+-- @include figures
 
 local known, limit = tonumber(ARGV[2]), tonumber(ARGV[3])
 local last = event.counter('gone')
@@ -40,18 +41,9 @@ if known ~= last then
 end
 
 local reached = resync == 1 and last or known + #entries
-local state = 'open'
-
-if setting.read().closed == 1 then
-    state = 'closed'
-elseif event.sold_out() then
-    state = 'sold_out'
-end
+local values = setting.read()
 
 return {
-    redis.call('ZCARD', key.waiting), event.counter('promoted'), reached,
-    event.free_slots(), redis.call('ZCARD', key.active),
-    event.counter('joined'), event.epoch(), resync,
-    reached < last and 1 or 0, entries, state,
-    event.counters('direct', 'left', 'expired'),
+    reached, event.epoch(), resync, reached < last and 1 or 0, entries,
+    event.over(values) or 'open', figures.all(values, figures.drift()),
 }

@@ -5,9 +5,9 @@
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  random seed for tokens
 -- ARGV[3]  at most so many users in one call
--- returns  { promoted, expired, still in line, free slots, inside, 1 if there
---            is more to do at once; the counters of the event: joined,
---            promoted, direct, left, expired }
+-- returns  { promoted, expired, 1 if there is more to do at once, ms after
+--            which the rate lets in those for whom there are slots (0: that is
+--            not what they wait for), figures }
 -- cost     O(k log n) for k users of n
 
 -- @include time
@@ -15,10 +15,13 @@
 -- @include settings
 -- @include line
 -- @include lease
+-- @include rate
 -- @include promote
+-- @include figures
 
 local seed, limit = ARGV[2], tonumber(ARGV[3])
 local now = now_ms()
+local drift = figures.drift()
 local values = setting.read()
 local known = setting.apply_capacity(values.capacity)
 local expired = lease.reap(now, limit)
@@ -43,8 +46,17 @@ if total == 0 and inside == 0 then
     redis.call('DEL', key.gone)
 end
 
+-- the next period is not waited for by those for whom there is no slot
+local opens = 0
+
+if total > 0 and event.free_slots() > 0 and values.paused ~= 1 then
+    local _, ms = rate.left(values, now)
+
+    opens = ms
+end
+
 return {
-    promoted, expired, total, event.free_slots(), inside,
+    promoted, expired,
     (looked_at == limit or expired == limit or silent == limit) and 1 or 0,
-    event.counters('joined', 'promoted', 'direct', 'left', 'expired'),
+    opens, figures.all(values, drift),
 }

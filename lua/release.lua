@@ -3,8 +3,8 @@
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  the user
 -- ARGV[3]  "return": the slot is free again; "untold": the same, but only if
---          the lease was not used yet; "sold": the seat is gone, and the slot
---          with it, even if the lease is over by now
+--          the lease was not used yet, nor asked for; "sold": the seat is gone,
+--          and the slot with it, even if the lease is over by now
 -- ARGV[4]  random seed for a token
 -- ARGV[5]  only if the lease is held by this instance; empty: in any case
 -- ARGV[6]  only the lease of this token, so that a repeated call does not end a
@@ -18,6 +18,7 @@
 -- @include settings
 -- @include line
 -- @include lease
+-- @include rate
 -- @include promote
 
 local user, how, seed = ARGV[2], ARGV[3], ARGV[4]
@@ -27,7 +28,7 @@ local l = lease.find(user, now, seed)
 local ours = l
              and (ARGV[5] == '' or l.instance == ARGV[5])
              and (token == '' or l.token == token)
-             and (how ~= 'untold' or l.state == 'ready')
+             and (how ~= 'untold' or l.state == 'ready' and not l.told)
 
 if how == 'sold' and token ~= '' then
     -- By then the lease may have lapsed, and be gone: what was sold is sold.

@@ -19,13 +19,15 @@
 -- @include settings
 -- @include line
 -- @include lease
+-- @include rate
 -- @include answer
 
 local user, instance, seed = ARGV[2], ARGV[3], ARGV[8]
 local idx = tonumber(ARGV[4])
 local now, serial = now_ms()
-local _, changed = setting.take(ARGV[6], '')
-local call = { seed = seed, changed = changed, serial = serial }
+local values, changed = setting.take(ARGV[6], '')
+local call = { seed = seed, changed = changed, serial = serial,
+               values = values or setting.read() }
 
 -- the first to see the loss ends the epoch, by which all others see it
 if event.epoch(seed) == ARGV[7] then

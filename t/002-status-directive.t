@@ -80,6 +80,8 @@ my %process_counters = map { @$_[0] => "waiting_queue_$$_[1]_total" }
     [ gatePassedOnError => 'gate_passed_on_error' ],
     [ gateKeptBack => 'gate_kept_back' ],
     [ gateBypassed => 'gate_bypassed' ], [ gateDryRun => 'gate_dry_run' ],
+    [ apiJoins => 'api_joins' ], [ apiPolls => 'api_polls' ],
+    [ apiQuits => 'api_quits' ], [ apiUnavailable => 'api_unavailable' ],
     [ tokensRefused => 'tokens_refused' ], [ visitsDone => 'visits_done' ],
     [ visitsSold => 'visits_sold' ], [ leaves => 'leaves' ],
     [ releases => 'releases' ], [ promoteRounds => 'promote_rounds' ],
@@ -103,14 +105,19 @@ my %process_gauges = map { @$_[0] => "waiting_queue_$$_[1]" }
 
 my %event_figures = map { @$_[0] => "waiting_queue_event_$$_[1]" }
     [ waiting => 'waiting' ], [ active => 'active' ],
-    [ freeSlots => 'free_slots' ], [ joined => 'joined_total' ],
-    [ direct => 'direct_total' ], [ promoted => 'promoted_total' ],
+    [ freeSlots => 'free_slots' ], [ capacity => 'capacity' ],
+    [ joined => 'joined_total' ], [ direct => 'direct_total' ],
+    [ promoted => 'promoted_total' ], [ entered => 'entered_total' ],
     [ left => 'left_total' ], [ expired => 'expired_total' ],
+    [ done => 'done_total' ], [ sold => 'sold_total' ], [ drift => 'drift' ],
+    [ rateUsers => 'rate_users' ],
+    [ ratePeriodMs => 'rate_period_milliseconds' ],
+    [ rateConcurrent => 'rate_concurrent' ],
     [ streams => 'streams' ], [ promotedPerMinute => 'promoted_per_minute' ];
 
 
 # the fields, as they are documented; 'n' is a number, not negative, 'i' any
-# whole one
+# whole one, 'known' a number that is null while nobody knows it
 
 my %histogram = map { $_ => 'n' }
                     qw(0.0001 0.00025 0.0005 0.001 0.0025 0.005 0.01 0.025
@@ -137,6 +144,9 @@ my %event = (
     event => qr/^[A-Za-z0-9._~\@:-]{1,128}$/,
     freeSlots => 'i',
     ageMs => 'n',
+    reconciled => 'bool',
+    seats => 'known',
+    etaSeconds => 'known',
 );
 
 my %fields = (
@@ -219,8 +229,10 @@ sub fits {
 
     my $text = JSON::PP->new->allow_nonref->encode($value);
 
-    if ($type eq 'n' || $type eq 'i') {
-        return $text =~ ($type eq 'n' ? qr/^\d+$/ : qr/^-?\d+$/)
+    return if $type eq 'known' && !defined $value;
+
+    if ($type =~ /^(?:n|i|known)$/) {
+        return $text =~ ($type eq 'i' ? qr/^-?\d+$/ : qr/^\d+$/)
                ? () : "$path: no number: $text";
     }
 
@@ -1033,8 +1045,12 @@ GET /status
     is_deeply([ map { $_->{event} } @{$status->{events}} ],
               [ 'A', 'b', $long ], 'in order');
 
-    my %figures = (active => 1, freeSlots => 0, direct => 1, promoted => 0,
-                   left => 0, expired => 0, promotedPerMinute => 0);
+    my %figures = (active => 1, freeSlots => 0, capacity => 1, direct => 1,
+                   promoted => 0, entered => 0, left => 0, expired => 0,
+                   done => 0, sold => 0, promotedPerMinute => 0, drift => 0,
+                   reconciled => JSON::PP::true, seats => undef,
+                   etaSeconds => undef, rateUsers => 0, ratePeriodMs => 0,
+                   rateConcurrent => 0);
     my %more = (b => { waiting => 2, joined => 3, streams => 3 },
                 A => { waiting => 0, joined => 1, streams => 1 });
 

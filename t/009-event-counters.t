@@ -114,7 +114,11 @@ sub figures {
     }
 
     for my $event (@{$status->{events}}) {
-        for my $name (grep { $_ ne 'event' } keys %$event) {
+        die "$event->{event} is not reconciled\n" if !$event->{reconciled};
+
+        for my $name (grep { defined $event->{$_}
+                                 && !/^(?:event|reconciled)$/ } keys %$event)
+        {
             die "$name of $event->{event} is $event->{$name}\n"
                 if $event->{$name} !~ /^-?\d+$/ || $event->{$name} > 1e15
                    || ($event->{$name} < 0 && $name ne 'freeSlots');

@@ -17,11 +17,13 @@ local stats
 function event.stat(name)
     if not stats then
         local values = redis.call('HMGET', key.stats, 'capacity', 'sold',
-                                  'joined', 'promoted', 'gone', 'epoch')
+                                  'joined', 'promoted', 'gone', 'epoch',
+                                  'period', 'used')
 
         stats = {
             capacity = values[1], sold = values[2], joined = values[3],
             promoted = values[4], gone = values[5], epoch = values[6],
+            period = values[7], used = values[8],
         }
     end
 
@@ -76,11 +78,21 @@ function event.publish_slots()
     event.slots_changed = false
 end
 
--- Where nobody counts seats, none is sold out.
-function event.sold_out()
-    local seats = tonumber(redis.call('GET', key.seats) or '')
+-- Seats left, nil where nobody counts them.
+function event.seats()
+    return tonumber(redis.call('GET', key.seats) or '')
+end
 
-    return seats ~= nil and seats <= 0
+-- Why nobody is let in any more and nobody waits, or nil.  Where nobody counts
+-- seats, none is sold out.
+function event.over(values)
+    if values.closed == 1 then
+        return 'closed'
+    end
+
+    local seats = event.seats()
+
+    return seats and seats <= 0 and 'sold_out' or nil
 end
 
 -- A name for the data as they are: it changes when Redis has lost some, so that

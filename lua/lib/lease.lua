@@ -19,6 +19,7 @@ function lease.read(user)
         state = record:match('"state":"entered"') and 'entered' or 'ready',
         since = tonumber(record:match('"since":(%d+)') or ''),
         waited = tonumber(record:match('"waited":(%d+)') or '') or 0,
+        told = record:match('"told":true') ~= nil,
     }
 end
 
@@ -50,7 +51,8 @@ function lease.write(user, l)
                .. '","idx":' .. string.format('%.0f', l.idx)
                .. ',"instanceId":"' .. l.instance .. '","state":"' .. l.state
                .. '","since":' .. string.format('%.0f', l.since)
-               .. ',"waited":' .. string.format('%.0f', l.waited) .. '}')
+               .. ',"waited":' .. string.format('%.0f', l.waited)
+               .. (l.told and ',"told":true}' or '}'))
     redis.call('SADD', key.events, event.id)
 end
 

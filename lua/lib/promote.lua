@@ -1,9 +1,9 @@
--- From the head of the line into the free slots: how many were let in, and how
--- many were looked at.
+-- From the head of the line into the free slots, as far as the rate allows: how
+-- many were let in, and how many were looked at.
 local function promote(values, now, seed, limit)
-    local n = math.min(event.free_slots(), limit)
+    local n = math.min(event.free_slots(), rate.left(values, now), limit)
 
-    if n <= 0 or values.paused == 1 or values.closed == 1 then
+    if n <= 0 or values.paused == 1 or event.over(values) then
         return 0, 0
     end
 
@@ -32,6 +32,8 @@ local function promote(values, now, seed, limit)
             event.count('garbage', 1)
         end
     end
+
+    rate.spend(values, now, promoted)
 
     return promoted, #members / 2
 end

@@ -13,6 +13,36 @@ function setting.whole(text)
     end
 end
 
+-- "1400/10s", so many users in so long: { users = 1400, ms = 10000 }.  Of all
+-- words "off" is one too, for no rate: false.  Nil for any other.
+function setting.rate(word)
+    if word == 'off' then
+        return false
+    end
+
+    local users, time, unit = (word or ''):match('^(%d+)/(%d+)(%a*)$')
+    local ms = ({ ms = 1, [''] = 1000, s = 1000, m = 60000,
+                  h = 3600000 })[unit]
+
+    users = setting.whole(users)
+    ms = ms and setting.whole(time) and ms * time
+
+    if users and ms and ms >= 1 and ms <= 86400000 then
+        return { users = users, ms = ms }
+    end
+end
+
+-- The rate in force, or false: the operator's word, else that of nginx.conf.
+local function rate_of(said, text)
+    local value = setting.rate(said.rate)
+
+    if value == nil then
+        value = setting.rate(text:match(' rate=(%S+)'))
+    end
+
+    return value or false
+end
+
 -- What has been written of nginx.conf, as it came, and of the event service;
 -- nil for what has not.
 function setting.stored()
@@ -38,6 +68,11 @@ function setting.read(text, service)
     text = ' ' .. (text or '')
 
     return setmetatable({}, { __index = function(values, name)
+        if name == 'rate' then
+            values.rate = rate_of(said, text)
+            return values.rate
+        end
+
         local value = setting.whole(said[name])
                       or setting.whole(text:match(' ' .. name .. '=(%S+)'))
                       or setting.defaults[name]

@@ -82,6 +82,14 @@
       "Requests that waiting_queue_bypass let through.")                      \
     X(gate_dry_run, "gateDryRun", "gate_dry_run",                             \
       "Requests let through that would have been kept back.")                 \
+    X(api_joins, "apiJoins", "api_joins",                                     \
+      "POST requests of the token API.")                                      \
+    X(api_polls, "apiPolls", "api_polls",                                     \
+      "GET and HEAD requests of the token API.")                              \
+    X(api_quits, "apiQuits", "api_quits",                                     \
+      "DELETE requests of the token API.")                                    \
+    X(api_unavailable, "apiUnavailable", "api_unavailable",                   \
+      "Requests of the token API answered with 503.")                         \
     X(tokens_refused, "tokensRefused", "tokens_refused",                      \
       "Tokens that were not good: forged, lapsed, of somebody else.")         \
     X(visits_done, "visitsDone", "visits_done",                               \

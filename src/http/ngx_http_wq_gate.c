@@ -152,6 +152,7 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
     gate->status = WQ_STATUS_NONE;
     gate->rank = WQ_STATE_UNKNOWN;
     gate->total = 0;
+    gate->eta = WQ_STATE_UNKNOWN;
     gate->has_lease = 0;
     gate->bad_token = 0;
     gate->is_over = 0;
@@ -439,6 +440,6 @@ ngx_http_wq_gate_state(ngx_http_wq_gate_t *gate, wq_state_t *state)
     state->user.data = gate->user.data;
     state->rank = gate->rank;
     state->total = gate->total;
-    state->eta = WQ_STATE_UNKNOWN;
+    state->eta = gate->eta;
     state->expires = WQ_STATE_UNKNOWN;
 }

@@ -55,6 +55,7 @@ typedef struct {
     wq_status_e                  status;
     int64_t                      rank;
     int64_t                      total;
+    int64_t                      eta;           /* s */
     ngx_http_wq_known_token_t    lease;         /* if has_lease */
     ngx_msec_t                   lease_ends;
 

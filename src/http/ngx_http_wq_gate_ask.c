@@ -291,6 +291,7 @@ ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
     gate->status = answer->status;
     gate->rank = answer->rank;
     gate->total = answer->total;
+    gate->eta = answer->eta;
 
     if (answer->token == NULL) {
         gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;

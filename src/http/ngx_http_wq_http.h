@@ -67,6 +67,10 @@ typedef struct {
     ngx_http_complex_value_t  *capacity_uri;
     ngx_str_t                  capacity_field;
 
+    wq_rate_t                  rate;
+    uint64_t                   concurrent;  /* 0: not known */
+    ngx_uint_t                 has_rate;    /* unsigned  has_rate:1; */
+
     ngx_msec_t                 ttl;
     ngx_msec_t                 ttl_max;     /* 0: none */
     ngx_msec_t                 claim;
@@ -98,6 +102,18 @@ ngx_int_t ngx_http_wq_send_error(ngx_http_request_t *r, ngx_uint_t status,
 
 ngx_int_t ngx_http_wq_send_state(ngx_http_request_t *r, ngx_uint_t status,
     const wq_state_t *state, ngx_uint_t retry_after);
+
+/*
+ * The same with `pollAfterMs`, null if it is 0, and a Retry-After that says the
+ * same to who is not in.
+ */
+
+ngx_int_t ngx_http_wq_send_poll_state(ngx_http_request_t *r,
+    ngx_uint_t status, const wq_state_t *state, uint32_t poll_ms);
+
+/* 204 */
+
+ngx_int_t ngx_http_wq_send_empty(ngx_http_request_t *r);
 
 /* a stream that ends at once: of this text, or of one event */
 
@@ -181,6 +197,7 @@ ngx_int_t ngx_http_wq_send_not_allowed(ngx_http_request_t *r,
 
 
 ngx_int_t ngx_http_wq_stream_handler(ngx_http_request_t *r);
+ngx_int_t ngx_http_wq_api_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_wq_status_handler(ngx_http_request_t *r);
 
 

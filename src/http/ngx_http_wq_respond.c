@@ -109,6 +109,53 @@ ngx_http_wq_send_state(ngx_http_request_t *r, ngx_uint_t status,
 
 
 ngx_int_t
+ngx_http_wq_send_poll_state(ngx_http_request_t *r, ngx_uint_t status,
+    const wq_state_t *state, uint32_t poll_ms)
+{
+    ngx_buf_t  *b;
+
+    if (poll_ms && state->token.len == 0
+        && ngx_http_wq_add_retry_after(r, (poll_ms + 999) / 1000) != NGX_OK)
+    {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    b = ngx_create_temp_buf(r->pool, WQ_STATE_SIZE + NGX_INT64_LEN
+                                     + sizeof(",\"pollAfterMs\":}\n"));
+    if (b == NULL) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    /* within the braces, as the last */
+
+    b->last = wq_state_json(b->last, state, 0) - 1;
+
+    if (poll_ms) {
+        b->last = ngx_sprintf(b->last, ",\"pollAfterMs\":%uD}\n", poll_ms);
+
+    } else {
+        b->last = ngx_sprintf(b->last, ",\"pollAfterMs\":null}\n");
+    }
+
+    return ngx_http_wq_send(r, status, &ngx_http_wq_json_type, b);
+}
+
+
+ngx_int_t
+ngx_http_wq_send_empty(ngx_http_request_t *r)
+{
+    r->headers_out.status = NGX_HTTP_NO_CONTENT;
+    r->header_only = 1;
+
+    if (ngx_http_wq_add_header(r, "Cache-Control", "no-store") != NGX_OK) {
+        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    }
+
+    return ngx_http_send_header(r);
+}
+
+
+ngx_int_t
 ngx_http_wq_send_event(ngx_http_request_t *r, wq_sse_event_e event,
     const wq_state_t *state)
 {

@@ -79,14 +79,7 @@ ngx_http_wq_stream_handler(ngx_http_request_t *r)
 
     if (ngx_http_wq_stream_is_over(r)) {
         /* which tells an EventSource not to come again; nobody else's */
-        r->headers_out.status = NGX_HTTP_NO_CONTENT;
-        r->header_only = 1;
-
-        if (ngx_http_wq_add_header(r, "Cache-Control", "no-store") != NGX_OK) {
-            return NGX_HTTP_INTERNAL_SERVER_ERROR;
-        }
-
-        return ngx_http_send_header(r);
+        return ngx_http_wq_send_empty(r);
     }
 
     rc = ngx_http_wq_find_event(r, &event);
@@ -338,6 +331,7 @@ ngx_http_wq_stream_state(ngx_http_wq_client_t *client, wq_state_t *state)
         state->status = WQ_STATUS_WAITING;
         state->rank = (int64_t) client->rank;
         state->total = client->total;
+        state->eta = ngx_http_wq_pace_eta(client->event, client->rank);
         break;
 
     case NGX_HTTP_WQ_READY:
@@ -365,6 +359,7 @@ ngx_http_wq_stream_accept(ngx_http_wq_client_t *client)
 
     ngx_http_wq_capacity_stored(&stream->asker);
     ngx_http_wq_stream_state(client, &state);
+    client->eta = state.eta;
 
     if (client->state == NGX_HTTP_WQ_READY) {
         wq_counter_add(counters->promotions_told, 1);
@@ -489,7 +484,8 @@ ngx_http_wq_stream_position(ngx_http_wq_client_t *client)
     state.status = WQ_STATUS_WAITING;
     state.rank = (int64_t) client->rank;
     state.total = client->total;
-    state.eta = WQ_STATE_UNKNOWN;
+    state.eta = ngx_http_wq_pace_eta(client->event, client->rank);
+    client->eta = state.eta;
 
     wq_counter_add(client->event->worker->slot->counters.positions_sent, 1);
 
@@ -550,16 +546,19 @@ ngx_http_wq_stream_end(ngx_http_wq_client_t *client, wq_sse_event_e event)
 
     case WQ_SSE_CLOSED:
         state.status = WQ_STATUS_CLOSED;
-        state.rank = WQ_STATE_UNKNOWN;
         break;
 
     case WQ_SSE_SOLD_OUT:
         state.status = WQ_STATUS_SOLD_OUT;
-        state.rank = WQ_STATE_UNKNOWN;
         break;
 
     default:
         break;
+    }
+
+    if (state.status != WQ_STATUS_WAITING) {
+        state.rank = WQ_STATE_UNKNOWN;
+        state.eta = WQ_STATE_UNKNOWN;
     }
 
     ngx_http_wq_transport_end(stream, event, &state);

@@ -196,6 +196,9 @@ ngx_http_wq_variable_gate(ngx_http_request_t *r,
         ngx_http_wq_variable_set(v, p, ngx_sprintf(p, "%L", gate->rank + 1)
                                        - p);
 
+    } else if (data == NGX_HTTP_WQ_VARIABLE_ETA && gate->eta >= 0) {
+        ngx_http_wq_variable_set(v, p, ngx_sprintf(p, "%L", gate->eta) - p);
+
     } else if (data == NGX_HTTP_WQ_VARIABLE_TOTAL
                && gate->reason == NGX_HTTP_WQ_GATE_BY_STATE
                && !gate->has_lease)

@@ -228,14 +228,14 @@ ngx_http_wq_broadcaster_handler(void *data, ngx_http_wq_result_t *result)
     ngx_http_wq_broadcaster_report(event, &reply);
 
     if (reply.resync
-        || ngx_http_wq_event_lost(event, reply.joined, &reply.epoch)
+        || ngx_http_wq_event_lost(event, reply.figures.joined, &reply.epoch)
         || ngx_http_wq_broadcaster_collect(event, &reply) != NGX_OK)
     {
         ngx_http_wq_resync_start(event);
         return;
     }
 
-    event->joined = reply.joined;
+    event->joined = reply.figures.joined;
 
     if (reply.more) {
         if (ngx_http_wq_broadcaster_ask(event, (uint64_t) reply.reached)
@@ -247,11 +247,11 @@ ngx_http_wq_broadcaster_handler(void *data, ngx_http_wq_result_t *result)
         return;
     }
 
-    event->total = reply.total;
-    event->sweep_total = reply.total;
+    event->total = reply.figures.waiting;
+    event->sweep_total = reply.figures.waiting;
     event->state = reply.state;
 
-    to.promoted = (uint64_t) reply.promoted;
+    to.promoted = (uint64_t) reply.figures.promoted;
     to.gone = (uint64_t) reply.reached;
 
     ngx_http_wq_broadcaster_sweep(event, to);
@@ -262,21 +262,15 @@ static void
 ngx_http_wq_broadcaster_report(ngx_http_wq_event_t *event,
     const ngx_http_wq_positions_reply_t *reply)
 {
-    ngx_http_wq_worker_t   *worker;
-    ngx_http_wq_figures_t   figures;
+    const ngx_http_wq_figures_t  *figures;
 
-    worker = event->worker;
+    figures = &reply->figures;
 
-    figures.waiting = reply->total;
-    figures.active = reply->inside;
-    figures.free_slots = reply->free_slots;
-    figures.joined = reply->joined;
-    figures.direct = reply->direct;
-    figures.promoted = reply->promoted;
-    figures.left = reply->left;
-    figures.expired = reply->expired;
+    ngx_http_wq_zone_report(event->worker->conf->zone, &event->id.str,
+                            figures);
 
-    ngx_http_wq_zone_report(worker->conf->zone, &event->id.str, &figures);
+    ngx_http_wq_pace_learn(event, figures->rate_users, figures->rate_ms,
+                           figures->halted, figures->free_slots <= 0);
 }
 
 
@@ -339,8 +333,11 @@ ngx_http_wq_broadcaster_sweep(ngx_http_wq_event_t *event, wq_moment_t to)
 
     broadcaster = &event->worker->broadcaster;
 
+    event->news = ngx_http_wq_pace_is_news(event);
+
     if (to.promoted == event->from.promoted && to.gone == event->from.gone
-        && event->state == NGX_HTTP_WQ_EVENT_OPEN && !event->overdue)
+        && event->state == NGX_HTTP_WQ_EVENT_OPEN && !event->overdue
+        && !event->news)
     {
         /* nobody has moved */
         ngx_http_wq_broadcaster_done(event);
@@ -353,6 +350,11 @@ ngx_http_wq_broadcaster_sweep(ngx_http_wq_event_t *event, wq_moment_t to)
     {
         ngx_http_wq_resync_start(event);
         return;
+    }
+
+    if (event->news || to.promoted != event->from.promoted) {
+        /* all move, if anybody is let in */
+        event->told = event->pace;
     }
 
     event->swept = 0;
@@ -462,7 +464,10 @@ ngx_http_wq_broadcaster_client(ngx_http_wq_client_t *client)
         return;
     }
 
-    if (client->rank != rank) {
+    if (client->rank != rank
+        || (event->news
+            && ngx_http_wq_pace_eta(event, client->rank) != client->eta))
+    {
         /* not that of the event: somebody may have joined since */
         client->total = event->sweep_total;
         ngx_http_wq_client_ops.position(client);

@@ -253,6 +253,8 @@ ngx_http_wq_client_learn(ngx_http_wq_client_t *client,
     event->total = reply->total;
 
     ngx_http_wq_event_complain(event, client->rules, reply->changed);
+    ngx_http_wq_pace_learn(event, reply->rate_users, reply->rate_ms,
+                           reply->halted, reply->crowded);
 
     if (event->waiting == 0 && !event->ticking) {
         ngx_http_wq_event_set_epoch(event, &reply->epoch);

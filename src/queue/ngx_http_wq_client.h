@@ -19,6 +19,7 @@
 
 #include "ngx_http_wq_event_commands.h"
 
+#include "wq_eta.h"
 #include "wq_sweep.h"
 
 
@@ -68,6 +69,7 @@ struct ngx_http_wq_client_s {
     uint64_t                     rank;
     int64_t                      total;         /* in line with it */
     wq_moment_t                  moment;        /* of both */
+    int64_t                      eta;           /* s, that the stream was told */
     int64_t                      serial;        /* of the connection */
     int64_t                      expires;
     ngx_msec_t                   disconnected;  /* when */
@@ -133,6 +135,13 @@ struct ngx_http_wq_event_s {
 
     /* promoter */
     uint64_t                     promote_us;    /* when it was called */
+    ngx_http_wq_timer_t          opens;         /* the period of the rate */
+    ngx_queue_t                  opening;       /* in the worker's list */
+
+    /* how long it takes */
+    wq_pace_t                    pace;
+    ngx_msec_t                   paced;         /* when the speed was asked */
+    wq_pace_t                    told;          /* to all in the line */
 
     /* http: those who wait for the capacity */
     void                        *capacity;
@@ -144,6 +153,8 @@ struct ngx_http_wq_event_s {
     unsigned                     resync:1;      /* needed */
     unsigned                     overdue:1;     /* some client is */
     unsigned                     promoting:1;
+    unsigned                     has_pace:1;
+    unsigned                     news:1;        /* for who has not moved too */
 
     u_char                       lost_data[NGX_HTTP_WQ_EPOCH_MAX];
 

@@ -70,6 +70,8 @@ ngx_http_wq_event_get(ngx_http_wq_worker_t *worker, const ngx_str_t *id)
     ngx_rbtree_init(&event->line, &event->line_sentinel,
                     ngx_rbtree_insert_value);
 
+    ngx_http_wq_promoter_event_init(event);
+
     event->id.node.key = ngx_crc32_short(id->data, id->len);
     ngx_rbtree_insert(&worker->events, &event->id.node);
 

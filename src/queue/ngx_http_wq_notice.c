@@ -35,9 +35,9 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
         break;
 
     case NGX_HTTP_WQ_NOTICE_EXPIRED:
-        if (client == NULL || client->state != NGX_HTTP_WQ_READY
-            || client->idx != notice->idx)
-        {
+        /* a lease has lapsed, or the user has gone, by the API */
+
+        if (client == NULL || client->idx != notice->idx) {
             break;
         }
 

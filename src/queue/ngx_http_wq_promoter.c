@@ -6,6 +6,9 @@
  * the events there are, if it is empty: rounds never pile up.  Every worker
  * takes events from the list and runs the promote script for them, a few at
  * once.  An event that is lost with its worker comes back in the next round.
+ *
+ * Where there is a rate, who has promoted in the last round before a period
+ * begins calls again when it does: the workers' ticks fall as they may.
  */
 
 
@@ -32,6 +35,9 @@ static void ngx_http_wq_promoter_pop_handler(void *data,
 static ngx_int_t ngx_http_wq_promoter_run(ngx_http_wq_event_t *event);
 static void ngx_http_wq_promoter_run_handler(void *data,
     ngx_http_wq_result_t *result);
+static void ngx_http_wq_promoter_opens(ngx_http_wq_event_t *event,
+    uint64_t ms);
+static void ngx_http_wq_promoter_opened(ngx_event_t *ev);
 static void ngx_http_wq_promoter_done(ngx_http_wq_event_t *event);
 
 
@@ -40,6 +46,16 @@ ngx_http_wq_promoter_init(ngx_http_wq_worker_t *worker)
 {
     ngx_http_wq_timer_init(&worker->promoter.timer, ngx_http_wq_promoter_tick,
                            worker, 1, worker->log);
+
+    ngx_queue_init(&worker->promoter.opening);
+}
+
+
+void
+ngx_http_wq_promoter_event_init(ngx_http_wq_event_t *event)
+{
+    ngx_http_wq_timer_init(&event->opens, ngx_http_wq_promoter_opened, event,
+                           1, event->worker->log);
 }
 
 
@@ -62,7 +78,19 @@ ngx_http_wq_promoter_start(ngx_http_wq_worker_t *worker)
 void
 ngx_http_wq_promoter_stop(ngx_http_wq_worker_t *worker)
 {
+    ngx_queue_t          *q;
+    ngx_http_wq_event_t  *event;
+
     ngx_http_wq_timer_stop(&worker->promoter.timer);
+
+    while (!ngx_queue_empty(&worker->promoter.opening)) {
+        q = ngx_queue_head(&worker->promoter.opening);
+        event = ngx_queue_data(q, ngx_http_wq_event_t, opening);
+
+        ngx_queue_remove(q);
+        ngx_http_wq_timer_stop(&event->opens);
+        ngx_http_wq_event_release(event);
+    }
 }
 
 
@@ -232,7 +260,6 @@ ngx_http_wq_promoter_run_handler(void *data, ngx_http_wq_result_t *result)
     ngx_http_wq_event_t *event = data;
 
     ngx_http_wq_worker_t         *worker;
-    ngx_http_wq_figures_t         figures;
     ngx_http_wq_promote_reply_t   reply;
 
     worker = event->worker;
@@ -251,16 +278,8 @@ ngx_http_wq_promoter_run_handler(void *data, ngx_http_wq_result_t *result)
     wq_counter_add(worker->slot->counters.promoted, reply.promoted);
     wq_counter_add(worker->slot->counters.lapsed, reply.expired);
 
-    figures.waiting = reply.total;
-    figures.active = reply.inside;
-    figures.free_slots = reply.free_slots;
-    figures.joined = reply.all_joined;
-    figures.direct = reply.all_direct;
-    figures.promoted = reply.all_promoted;
-    figures.left = reply.all_left;
-    figures.expired = reply.all_expired;
-
-    ngx_http_wq_zone_report(worker->conf->zone, &event->id.str, &figures);
+    ngx_http_wq_zone_report(worker->conf->zone, &event->id.str,
+                            &reply.figures);
 
     if (reply.more && !worker->draining
         && ngx_http_wq_promoter_run(event) == NGX_OK)
@@ -268,7 +287,57 @@ ngx_http_wq_promoter_run_handler(void *data, ngx_http_wq_result_t *result)
         return;
     }
 
+    if (reply.opens_ms && !worker->draining) {
+        ngx_http_wq_promoter_opens(event, (uint64_t) reply.opens_ms);
+    }
+
     ngx_http_wq_promoter_done(event);
+}
+
+
+/*
+ * The next period of the rate is waited for, where it begins before the next
+ * round would find that it has: who goes in first goes in on time.
+ */
+
+static void
+ngx_http_wq_promoter_opens(ngx_http_wq_event_t *event, uint64_t ms)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = event->worker;
+
+    if (ms > 2 * (uint64_t) worker->conf->promote_interval) {
+        return;
+    }
+
+    if (!event->opens.event.timer_set) {
+        ngx_queue_insert_tail(&worker->promoter.opening, &event->opening);
+        ngx_http_wq_event_hold(event);
+    }
+
+    ngx_http_wq_timer_set(&event->opens, (ngx_msec_t) ms);
+}
+
+
+static void
+ngx_http_wq_promoter_opened(ngx_event_t *ev)
+{
+    ngx_http_wq_event_t  *event;
+
+    event = ngx_http_wq_timer_data(ev);
+
+    ngx_queue_remove(&event->opening);
+
+    /* what holds it from now on is the call, if there is one */
+
+    if (event->promoting || ngx_http_wq_promoter_run(event) != NGX_OK) {
+        ngx_http_wq_event_release(event);
+        return;
+    }
+
+    event->promoting = 1;
+    event->worker->promoter.running++;
 }
 
 

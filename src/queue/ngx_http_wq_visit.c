@@ -1,5 +1,5 @@
 
-/* queue: a request at the gate, and what it asks Redis */
+/* queue: a request at the gate or the API, and what it asks Redis */
 
 
 #include <ngx_config.h>
@@ -11,6 +11,8 @@
 static void ngx_http_wq_visit_touched(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_visit_joined(void *data,
+    ngx_http_wq_result_t *result);
+static void ngx_http_wq_visit_has_quit(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
     ngx_http_wq_visit_answer_t *answer, int64_t expires, int64_t waited);
@@ -147,6 +149,41 @@ ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
 }
 
 
+ngx_int_t
+ngx_http_wq_visit_status(ngx_http_wq_visit_t *visit)
+{
+    ngx_http_wq_worker_t    *worker;
+    ngx_http_wq_reply_to_t   to;
+
+    worker = visit->event->worker;
+
+    to.handler = ngx_http_wq_visit_joined;
+    to.data = visit;
+    to.operation = &visit->operation;
+
+    return ngx_http_wq_call_status(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                   &visit->event->keys, &visit->user,
+                                   &visit->rules->settings, &to);
+}
+
+
+ngx_int_t
+ngx_http_wq_visit_quit(ngx_http_wq_visit_t *visit)
+{
+    ngx_http_wq_worker_t    *worker;
+    ngx_http_wq_reply_to_t   to;
+
+    worker = visit->event->worker;
+
+    to.handler = ngx_http_wq_visit_has_quit;
+    to.data = visit;
+    to.operation = &visit->operation;
+
+    return ngx_http_wq_call_quit(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                 &visit->event->keys, &visit->user, &to);
+}
+
+
 static void
 ngx_http_wq_visit_touched(void *data, ngx_http_wq_result_t *result)
 {
@@ -171,6 +208,7 @@ ngx_http_wq_visit_touched(void *data, ngx_http_wq_result_t *result)
         answer.status = WQ_STATUS_ENTERED;
         answer.token = visit->token.data;
         answer.rank = -1;
+        answer.eta = WQ_ETA_UNKNOWN;
         ngx_http_wq_visit_set_lease(worker, &answer, reply.expires,
                                     reply.waited);
     }
@@ -212,10 +250,19 @@ ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
 
     } else {
         answer.status = reply.status;
-        answer.rank = reply.status == WQ_STATUS_WAITING ? reply.rank : -1;
+        answer.rank = -1;
+        answer.eta = WQ_ETA_UNKNOWN;
         answer.total = reply.total;
 
         ngx_http_wq_event_complain(event, visit->rules, reply.changed);
+
+        if (reply.status == WQ_STATUS_WAITING) {
+            ngx_http_wq_pace_learn(event, reply.rate_users, reply.rate_ms,
+                                   reply.halted, reply.crowded);
+
+            answer.rank = reply.rank;
+            answer.eta = ngx_http_wq_pace_eta(event, (uint64_t) reply.rank);
+        }
 
         if (reply.status == WQ_STATUS_READY
             || reply.status == WQ_STATUS_ENTERED)
@@ -224,6 +271,36 @@ ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
             ngx_http_wq_visit_set_lease(worker, &answer, reply.expires,
                                         reply.waited);
         }
+    }
+
+    visit->handler(visit, &answer);
+}
+
+
+static void
+ngx_http_wq_visit_has_quit(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_visit_t *visit = data;
+
+    ngx_http_wq_worker_t        *worker;
+    ngx_http_wq_quit_reply_t     reply;
+    ngx_http_wq_visit_answer_t   answer;
+
+    worker = visit->event->worker;
+    visit->operation = NULL;
+
+    ngx_memzero(&answer, sizeof(ngx_http_wq_visit_answer_t));
+
+    if (ngx_http_wq_decode_quit(worker->links[NGX_HTTP_WQ_COMMANDS], result,
+                                &reply)
+        != NGX_OK)
+    {
+        answer.outcome = NGX_HTTP_WQ_VISIT_NO_REDIS;
+
+    } else {
+        answer.had = (reply.had != 0);
+        answer.rank = -1;
+        answer.eta = WQ_ETA_UNKNOWN;
     }
 
     visit->handler(visit, &answer);

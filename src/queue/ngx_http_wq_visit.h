@@ -1,6 +1,6 @@
 
 /*
- * queue: a request at the gate.
+ * queue: a request at the gate, or of the API.
  *
  * A visit asks Redis about one user of one event, one question at a time, on
  * behalf of a request that may end at any moment: it lives with the request,
@@ -33,10 +33,12 @@ typedef struct {
     wq_status_e                 status;
     int64_t                     rank;       /* negative: not in line */
     int64_t                     total;
+    int64_t                     eta;        /* s; negative: not known */
     int64_t                     expires;    /* ms since 1970, if in */
     int64_t                     waited;     /* ms, if in */
     ngx_msec_t                  ends;       /* expires, as ngx_current_msec */
     const u_char               *token;      /* of WQ_TOKEN_LEN, if in */
+    ngx_uint_t                  had;        /* after quit() alone */
 } ngx_http_wq_visit_answer_t;
 
 
@@ -78,14 +80,17 @@ void ngx_http_wq_visit_close(ngx_http_wq_visit_t *visit);
 
 /*
  * The questions: whether the token is good; whether the user can come in, with
- * the capacity that the service said, or negative.  NGX_OK: the handler will be
- * called, not before this returns.  NGX_BUSY: too much is asked already; any
- * other: Redis cannot be asked.
+ * the capacity that the service said, or negative; how the user stands; and
+ * whether there was a place or a lease that the user, who goes, had.  NGX_OK: the handler will be called, not
+ * before this returns.  NGX_BUSY: too much is asked already; any other: Redis
+ * cannot be asked.
  */
 
 ngx_int_t ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit);
 ngx_int_t ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit,
     int64_t capacity);
+ngx_int_t ngx_http_wq_visit_status(ngx_http_wq_visit_t *visit);
+ngx_int_t ngx_http_wq_visit_quit(ngx_http_wq_visit_t *visit);
 
 
 /*

@@ -319,10 +319,10 @@ ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
         worker->draining = 1;
         wq_counter_set(worker->slot->draining, 1);
 
+        ngx_http_wq_worker_stop_jobs(worker);
+
         /* what the clients leave behind is for the reaper to look after */
         worker->indebted = ngx_http_wq_clients_any(worker);
-
-        ngx_http_wq_worker_stop_jobs(worker);
 
         ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_READER]);
         ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_ROUTER]);

@@ -43,6 +43,7 @@ typedef struct {
 typedef struct {
     ngx_http_wq_timer_t        timer;
     ngx_uint_t                 running;     /* events being promoted */
+    ngx_queue_t                opening;     /* events, by their rate */
     unsigned                   under_way:1; /* a question for tasks */
 } ngx_http_wq_promoter_t;
 
@@ -145,12 +146,29 @@ void ngx_http_wq_promoter_init(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_promoter_start(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_promoter_stop(ngx_http_wq_worker_t *worker);
 
+/* of an event that was just made */
+
+void ngx_http_wq_promoter_event_init(ngx_http_wq_event_t *event);
+
 
 /* reaper: what dead instances have left; NGX_BUSY: is at it already */
 
 ngx_int_t ngx_http_wq_reaper_start(ngx_http_wq_worker_t *worker,
     const ngx_http_wq_tasks_reply_t *tasks);
 void ngx_http_wq_reaper_stop(ngx_http_wq_worker_t *worker);
+
+
+/*
+ * pace: how long the line takes.  learn() is told what an answer says; eta() is
+ * for somebody of this rank, in s, or WQ_ETA_UNKNOWN.  is_news() is whether it
+ * is so different from what was told to all in the line last that those must
+ * hear it who have not moved.
+ */
+
+void ngx_http_wq_pace_learn(ngx_http_wq_event_t *event, int64_t users,
+    int64_t ms, int64_t halted, ngx_uint_t crowded);
+int64_t ngx_http_wq_pace_eta(const ngx_http_wq_event_t *event, uint64_t rank);
+ngx_uint_t ngx_http_wq_pace_is_news(const ngx_http_wq_event_t *event);
 
 
 /* broadcaster: positions, to those whose position has changed */

@@ -13,10 +13,10 @@
 #define NGX_HTTP_WQ_ZONE_H_INCLUDED_
 
 
-#include "ngx_http_wq_link.h"
+#include "ngx_http_wq_event_commands.h"
 
+#include "wq_eta.h"
 #include "wq_id.h"
-#include "wq_state.h"
 
 
 #define NGX_HTTP_WQ_ZONE_DEFAULT_SIZE  (1024 * 1024)
@@ -53,20 +53,6 @@ typedef struct {
 } ngx_http_wq_slot_t;
 
 
-/* what Redis has last said of an event */
-
-typedef struct {
-    int64_t                    waiting;
-    int64_t                    active;
-    int64_t                    free_slots;  /* negative: owed */
-    int64_t                    joined;
-    int64_t                    direct;      /* let in without waiting */
-    int64_t                    promoted;    /* from the line */
-    int64_t                    left;
-    int64_t                    expired;
-} ngx_http_wq_figures_t;
-
-
 typedef enum {
     NGX_HTTP_WQ_ASK_YOU = 0,        /* the caller is to ask, and says the end */
     NGX_HTTP_WQ_ASK_OTHER,          /* another process of this node does */
@@ -84,7 +70,8 @@ typedef struct {
     size_t                     id_len;
     u_char                     id[WQ_ID_MAX];
 
-    ngx_http_wq_figures_t      figures;
+    ngx_http_wq_figures_t      figures;     /* what Redis has last said */
+    int64_t                    eta;         /* s, of who comes now */
     uint64_t                   streams;     /* of all processes here */
     uint64_t                   per_minute;  /* users let in */
     ngx_msec_t                 age;         /* of the figures */
@@ -149,6 +136,11 @@ const char *ngx_http_wq_link_class_name(ngx_uint_t link);
 
 void ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, const ngx_http_wq_figures_t *figures);
+
+/* how fast its line moves, by the reports of this node; zeros: unknown */
+
+void ngx_http_wq_zone_speed(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
+    wq_speed_t *speed);
 
 /* streams of this process that are open for the event */
 

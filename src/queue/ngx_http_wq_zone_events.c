@@ -27,8 +27,7 @@
 #define NGX_HTTP_WQ_ASK_MAX         30000
 
 
-static void ngx_http_wq_zone_sane_figures(ngx_http_wq_figures_t *sane,
-    const ngx_http_wq_figures_t *figures);
+static void ngx_http_wq_zone_look(ngx_http_wq_zone_event_t *event);
 static ngx_http_wq_zone_event_t *ngx_http_wq_zone_event_get(
     ngx_http_wq_zone_t *zone, const ngx_str_t *id);
 static ngx_http_wq_zone_event_t *ngx_http_wq_zone_event_find(
@@ -69,12 +68,9 @@ ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
     const ngx_http_wq_figures_t *figures)
 {
     uint64_t                   entered;
-    ngx_http_wq_figures_t      sane;
     ngx_http_wq_zone_event_t  *e;
 
-    ngx_http_wq_zone_sane_figures(&sane, figures);
-
-    entered = ngx_http_wq_figures_entered(&sane);
+    entered = ngx_http_wq_figures_entered(figures);
 
     ngx_shmtx_lock(&zone->shpool->mutex);
 
@@ -86,7 +82,7 @@ ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
 
     if (e->known
         && (entered < ngx_http_wq_figures_entered(&e->figures)
-            || sane.joined < e->figures.joined))
+            || figures->joined < e->figures.joined))
     {
 
         /*
@@ -101,13 +97,11 @@ ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
         }
     }
 
-    e->figures = sane;
+    e->figures = *figures;
     e->reported = ngx_current_msec;
     e->known = 1;
 
-    /* begins anew if it has fallen */
-    wq_throughput_look(&e->throughput, ngx_current_msec, entered);
-
+    ngx_http_wq_zone_look(e);
     ngx_http_wq_zone_event_use(&zone->shared->events, e);
 
 done:
@@ -116,23 +110,55 @@ done:
 }
 
 
-/*
- * Redis may say anything.  Only free slots can be negative; and the smallest
- * number of all has no opposite, which nginx's own printing takes.
- */
+/* by what was reported; one that has fallen begins anew */
 
 static void
-ngx_http_wq_zone_sane_figures(ngx_http_wq_figures_t *sane,
-    const ngx_http_wq_figures_t *figures)
+ngx_http_wq_zone_look(ngx_http_wq_zone_event_t *event)
 {
-    sane->waiting = ngx_max(figures->waiting, 0);
-    sane->active = ngx_max(figures->active, 0);
-    sane->free_slots = ngx_max(figures->free_slots, -INT64_MAX);
-    sane->joined = ngx_max(figures->joined, 0);
-    sane->direct = ngx_max(figures->direct, 0);
-    sane->promoted = ngx_max(figures->promoted, 0);
-    sane->left = ngx_max(figures->left, 0);
-    sane->expired = ngx_max(figures->expired, 0);
+    int64_t                 gave_up;
+    wq_look_t               look;
+    ngx_http_wq_figures_t  *figures;
+
+    figures = &event->figures;
+
+    wq_throughput_look(&event->throughput, ngx_current_msec,
+                       ngx_http_wq_figures_entered(figures));
+
+    /* who came to the line, and neither is in it nor was let in from it */
+    gave_up = figures->joined - figures->direct - figures->promoted
+              - figures->waiting;
+
+    look.promoted = figures->promoted;
+    look.gave_up = ngx_max(gave_up, 0);
+    look.waiting = figures->waiting;
+
+    /* as long as free slots are being filled it is faster than it will be */
+    look.halted = (figures->halted || figures->free_slots > 0);
+
+    wq_flow_look(&event->flow, ngx_current_msec, &look);
+}
+
+
+void
+ngx_http_wq_zone_speed(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
+    wq_speed_t *speed)
+{
+    uint32_t                   hash;
+    ngx_http_wq_zone_event_t  *e;
+
+    ngx_memzero(speed, sizeof(wq_speed_t));
+
+    hash = ngx_crc32_short(event->data, event->len);
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    e = ngx_http_wq_zone_event_find(&zone->shared->events, hash, event);
+
+    if (e) {
+        wq_flow_speed(&e->flow, ngx_current_msec, speed);
+    }
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
 }
 
 

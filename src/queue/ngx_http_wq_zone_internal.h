@@ -37,7 +37,7 @@ typedef struct {
  * All times are ngx_current_msec, which is the same clock in all processes,
  * but a cached one: another process may have written a later time than ours.
  *
- * One KB when the slab has rounded it up.
+ * Two KB when the slab has rounded it up.
  */
 
 typedef struct {
@@ -48,6 +48,7 @@ typedef struct {
     ngx_http_wq_figures_t      figures;
     ngx_msec_t                 reported;
     wq_throughput_t            throughput;  /* of users let in */
+    wq_flow_t                  flow;        /* of those in line */
 
     ngx_pid_t                  asking;      /* 0: nobody */
     ngx_msec_t                 ask_until;

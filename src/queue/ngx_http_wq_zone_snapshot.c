@@ -21,6 +21,7 @@ static ngx_int_t ngx_http_wq_zone_events_snapshot(ngx_http_wq_zone_t *zone,
     ngx_pool_t *pool, ngx_http_wq_snapshot_t *snapshot);
 static ngx_uint_t ngx_http_wq_zone_events_copy(ngx_http_wq_events_t *events,
     ngx_http_wq_event_row_t *rows, ngx_uint_t n);
+static int64_t ngx_http_wq_zone_event_eta(ngx_http_wq_zone_event_t *event);
 static int ngx_libc_cdecl ngx_http_wq_zone_events_compare(const void *one,
     const void *two);
 
@@ -165,6 +166,7 @@ ngx_http_wq_zone_events_copy(ngx_http_wq_events_t *events,
         ngx_memcpy(row->id, event->id, event->id_len);
 
         row->figures = event->figures;
+        row->eta = ngx_http_wq_zone_event_eta(event);
         row->streams = ngx_http_wq_zone_event_streams(event);
         row->per_minute = wq_throughput_per_minute(&event->throughput,
                                                    ngx_current_msec);
@@ -174,6 +176,29 @@ ngx_http_wq_zone_events_copy(ngx_http_wq_events_t *events,
     }
 
     return i;
+}
+
+
+/* of whoever comes now */
+
+static int64_t
+ngx_http_wq_zone_event_eta(ngx_http_wq_zone_event_t *event)
+{
+    wq_pace_t               pace;
+    ngx_http_wq_figures_t  *figures;
+
+    figures = &event->figures;
+
+    ngx_memzero(&pace, sizeof(wq_pace_t));
+
+    pace.rate.users = (uint32_t) figures->rate_users;
+    pace.rate.period_ms = (uint32_t) figures->rate_ms;
+    pace.halted = (figures->halted != 0);
+    pace.crowded = (figures->free_slots <= 0);
+
+    wq_flow_speed(&event->flow, ngx_current_msec, &pace.speed);
+
+    return wq_eta(&pace, (uint64_t) figures->waiting + 1);
 }
 
 

@@ -171,6 +171,48 @@ ngx_http_wq_call_restore(ngx_http_wq_link_t *link,
 
 
 ngx_int_t
+ngx_http_wq_call_status(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
+    const ngx_str_t *settings, const ngx_http_wq_reply_to_t *to)
+{
+    u_char                    seed[NGX_HTTP_WQ_SEED_LEN];
+    ngx_http_wq_event_call_t  call;
+
+    ngx_http_wq_event_call_init(&call, keys);
+    ngx_http_wq_event_call_add(&call, user);
+
+    if (ngx_http_wq_event_call_add_seed(&call, seed) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    ngx_http_wq_event_call_add(&call, settings);
+
+    return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_status, &call,
+                                       to);
+}
+
+
+ngx_int_t
+ngx_http_wq_call_quit(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
+    const ngx_http_wq_reply_to_t *to)
+{
+    u_char                    seed[NGX_HTTP_WQ_SEED_LEN];
+    ngx_http_wq_event_call_t  call;
+
+    ngx_http_wq_event_call_init(&call, keys);
+    ngx_http_wq_event_call_add(&call, user);
+
+    if (ngx_http_wq_event_call_add_seed(&call, seed) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_quit, &call,
+                                       to);
+}
+
+
+ngx_int_t
 ngx_http_wq_call_leave(ngx_http_wq_link_t *link,
     const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
     const ngx_str_t *instance, uint64_t idx, const ngx_http_wq_reply_to_t *to)

@@ -43,9 +43,34 @@ ngx_int_t ngx_http_wq_event_keys_create(ngx_http_wq_event_keys_t *keys,
 void ngx_http_wq_event_keys_destroy(ngx_http_wq_event_keys_t *keys);
 
 
+/* lua/lib/figures.lua: what an operator wants to know of an event */
+
+typedef struct {
+    int64_t                   waiting;
+    int64_t                   active;
+    int64_t                   free_slots;   /* negative: owed */
+    int64_t                   capacity;
+    int64_t                   sold;
+    int64_t                   seats;        /* negative: nobody counts them */
+    int64_t                   joined;
+    int64_t                   direct;       /* let in without waiting */
+    int64_t                   promoted;     /* from the line */
+    int64_t                   entered;
+    int64_t                   left;
+    int64_t                   expired;
+    int64_t                   done;
+    int64_t                   drift;        /* 0, or the books are wrong */
+    int64_t                   rate_users;
+    int64_t                   rate_ms;      /* 0: there is no rate */
+    int64_t                   concurrent;   /* 0: no rate of a throughput */
+    int64_t                   halted;
+} ngx_http_wq_figures_t;
+
+
 /*
  * join.lua: a user comes, or comes back.  restore.lua: a connected user is put
- * back with the old idx after Redis has lost data; the answer is the same.
+ * back with the old idx after Redis has lost data; status.lua: somebody without
+ * a stream asks how things stand.  The answer is the same.
  */
 
 typedef enum {
@@ -89,6 +114,10 @@ typedef struct {
     wq_str_t                  epoch;
     int64_t                   serial;   /* of this connection of the user */
     int64_t                   waited;   /* ms, by who is in */
+    int64_t                   rate_users;   /* 0, if rate_ms is */
+    int64_t                   rate_ms;      /* 0: there is no rate */
+    int64_t                   halted;   /* nobody is let in for now */
+    int64_t                   crowded;  /* no slot is free; of who waits */
 
     wq_str_t                  word;     /* status as it came */
 } ngx_http_wq_join_reply_t;
@@ -99,6 +128,9 @@ ngx_int_t ngx_http_wq_call_join(ngx_http_wq_link_t *link,
 ngx_int_t ngx_http_wq_call_restore(ngx_http_wq_link_t *link,
     const ngx_http_wq_event_keys_t *keys, const ngx_http_wq_join_t *join,
     const ngx_http_wq_reply_to_t *to);
+ngx_int_t ngx_http_wq_call_status(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
+    const ngx_str_t *settings, const ngx_http_wq_reply_to_t *to);
 ngx_int_t ngx_http_wq_decode_join(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_join_reply_t *reply);
 
@@ -117,6 +149,20 @@ ngx_int_t ngx_http_wq_call_leave(ngx_http_wq_link_t *link,
     const ngx_str_t *instance, uint64_t idx, const ngx_http_wq_reply_to_t *to);
 ngx_int_t ngx_http_wq_decode_leave(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_leave_reply_t *reply);
+
+
+/* quit.lua: a user says that he goes, out of the line or with the lease */
+
+typedef struct {
+    int64_t                   had;      /* a place or a lease */
+    int64_t                   promoted;
+} ngx_http_wq_quit_reply_t;
+
+ngx_int_t ngx_http_wq_call_quit(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *user,
+    const ngx_http_wq_reply_to_t *to);
+ngx_int_t ngx_http_wq_decode_quit(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_quit_reply_t *reply);
 
 
 /*
@@ -166,17 +212,11 @@ ngx_int_t ngx_http_wq_decode_touch(ngx_http_wq_link_t *link,
 typedef struct {
     int64_t                   promoted;
     int64_t                   expired;
-    int64_t                   total;
-    int64_t                   free_slots;
-    int64_t                   inside;
     int64_t                   more;     /* to be called again at once */
+    int64_t                   opens_ms; /* to be called again then, if not 0 */
+    wq_reply_t                array;
 
-    /* counters of the event */
-    int64_t                   all_joined;
-    int64_t                   all_promoted;
-    int64_t                   all_direct;
-    int64_t                   all_left;
-    int64_t                   all_expired;
+    ngx_http_wq_figures_t     figures;  /* what array says */
 } ngx_http_wq_promote_reply_t;
 
 ngx_int_t ngx_http_wq_call_promote(ngx_http_wq_link_t *link,
@@ -196,22 +236,16 @@ typedef enum {
 } ngx_http_wq_event_state_e;
 
 typedef struct {
-    int64_t                   total;
-    int64_t                   promoted;
     int64_t                   reached;  /* number of the last entry */
-    int64_t                   free_slots;
-    int64_t                   inside;
-    int64_t                   joined;
     wq_str_t                  epoch;
     int64_t                   resync;   /* the entries do not follow on */
     int64_t                   more;     /* entries */
     wq_reply_t                entries;
     wq_str_t                  word;
-    int64_t                   direct;
-    int64_t                   left;
-    int64_t                   expired;
+    wq_reply_t                array;
 
     ngx_http_wq_event_state_e state;    /* what word says */
+    ngx_http_wq_figures_t     figures;  /* what array says */
 } ngx_http_wq_positions_reply_t;
 
 ngx_int_t ngx_http_wq_call_positions(ngx_http_wq_link_t *link,

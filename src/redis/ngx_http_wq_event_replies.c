@@ -10,8 +10,14 @@
 #include "wq_id.h"
 
 
+/* further ones are left unread */
+#define NGX_HTTP_WQ_FIGURES_MAX  64
+
+
 static ngx_uint_t ngx_http_wq_join_is(const ngx_http_wq_join_reply_t *reply,
     const char *word);
+static ngx_int_t ngx_http_wq_decode_figures(ngx_http_wq_link_t *link,
+    const char *what, wq_reply_t array, ngx_http_wq_figures_t *figures);
 
 
 static const wq_field_t  ngx_http_wq_join_fields[] = {
@@ -56,7 +62,47 @@ static const wq_field_t  ngx_http_wq_join_fields[] = {
       offsetof(ngx_http_wq_join_reply_t, serial) },
 
     { "waited", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_join_reply_t, waited) }
+      offsetof(ngx_http_wq_join_reply_t, waited) },
+
+    { "users of the rate", WQ_FIELD_INTEGER, 0, 0, UINT32_MAX,
+      offsetof(ngx_http_wq_join_reply_t, rate_users) },
+
+    { "period of the rate", WQ_FIELD_INTEGER, 0, 0, UINT32_MAX,
+      offsetof(ngx_http_wq_join_reply_t, rate_ms) },
+
+    { "halted", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_join_reply_t, halted) },
+
+    { "crowded", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_join_reply_t, crowded) }
+};
+
+
+/* in the order of lua/lib/figures.lua; only free slots can be owed */
+
+#define NGX_HTTP_WQ_FIGURE(name, field, min, max)                             \
+    { name, WQ_FIELD_INTEGER, 0, min, max,                                    \
+      offsetof(ngx_http_wq_figures_t, field) }
+
+static const wq_field_t  ngx_http_wq_figures_fields[] = {
+    NGX_HTTP_WQ_FIGURE("waiting", waiting, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("inside", active, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("free slots", free_slots, -INT64_MAX, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("capacity", capacity, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("sold", sold, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("seats", seats, -INT64_MAX, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("joined", joined, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("direct", direct, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("promoted", promoted, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("entered", entered, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("left", left, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("expired", expired, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("done", done, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("drift", drift, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("users of the rate", rate_users, 0, UINT32_MAX),
+    NGX_HTTP_WQ_FIGURE("period of the rate", rate_ms, 0, UINT32_MAX),
+    NGX_HTTP_WQ_FIGURE("concurrent", concurrent, 0, INT64_MAX),
+    NGX_HTTP_WQ_FIGURE("halted", halted, 0, 1)
 };
 
 
@@ -90,6 +136,16 @@ static const wq_field_t  ngx_http_wq_touch_fields[] = {
 };
 
 
+static const wq_field_t  ngx_http_wq_quit_fields[] = {
+
+    { "had", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_quit_reply_t, had) },
+
+    { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_quit_reply_t, promoted) }
+};
+
+
 static const wq_field_t  ngx_http_wq_promote_fields[] = {
 
     { "promoted", WQ_FIELD_INTEGER, 0, 0, NGX_HTTP_WQ_PROMOTE_BATCH,
@@ -98,54 +154,21 @@ static const wq_field_t  ngx_http_wq_promote_fields[] = {
     { "expired", WQ_FIELD_INTEGER, 0, 0, NGX_HTTP_WQ_PROMOTE_BATCH,
       offsetof(ngx_http_wq_promote_reply_t, expired) },
 
-    { "total", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_promote_reply_t, total) },
-
-    { "free slots", WQ_FIELD_INTEGER, 0, INT64_MIN, INT64_MAX,
-      offsetof(ngx_http_wq_promote_reply_t, free_slots) },
-
-    { "inside", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_promote_reply_t, inside) },
-
     { "more", WQ_FIELD_INTEGER, 0, 0, 1,
       offsetof(ngx_http_wq_promote_reply_t, more) },
 
-    { "all joined", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_promote_reply_t, all_joined) },
+    { "opens", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, opens_ms) },
 
-    { "all promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_promote_reply_t, all_promoted) },
-
-    { "all direct", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_promote_reply_t, all_direct) },
-
-    { "all left", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_promote_reply_t, all_left) },
-
-    { "all expired", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_promote_reply_t, all_expired) }
+    { "figures", WQ_FIELD_ARRAY, 0, 0, NGX_HTTP_WQ_FIGURES_MAX,
+      offsetof(ngx_http_wq_promote_reply_t, array) }
 };
 
 
 static const wq_field_t  ngx_http_wq_positions_fields[] = {
 
-    { "total", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_positions_reply_t, total) },
-
-    { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_positions_reply_t, promoted) },
-
     { "reached", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
       offsetof(ngx_http_wq_positions_reply_t, reached) },
-
-    { "free slots", WQ_FIELD_INTEGER, 0, INT64_MIN, INT64_MAX,
-      offsetof(ngx_http_wq_positions_reply_t, free_slots) },
-
-    { "inside", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_positions_reply_t, inside) },
-
-    { "joined", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_positions_reply_t, joined) },
 
     { "epoch", WQ_FIELD_STRING, 0, 0, NGX_HTTP_WQ_EPOCH_MAX,
       offsetof(ngx_http_wq_positions_reply_t, epoch) },
@@ -162,14 +185,8 @@ static const wq_field_t  ngx_http_wq_positions_fields[] = {
     { "state", WQ_FIELD_STRING, 0, 1, 32,
       offsetof(ngx_http_wq_positions_reply_t, word) },
 
-    { "direct", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_positions_reply_t, direct) },
-
-    { "left", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_positions_reply_t, left) },
-
-    { "expired", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_positions_reply_t, expired) }
+    { "figures", WQ_FIELD_ARRAY, 0, 0, NGX_HTTP_WQ_FIGURES_MAX,
+      offsetof(ngx_http_wq_positions_reply_t, array) }
 };
 
 
@@ -328,13 +345,51 @@ ngx_http_wq_decode_touch(ngx_http_wq_link_t *link,
 
 
 ngx_int_t
+ngx_http_wq_decode_quit(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_quit_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "quit",
+                                    ngx_http_wq_quit_fields,
+                                    sizeof(ngx_http_wq_quit_fields)
+                                    / sizeof(wq_field_t), reply);
+}
+
+
+ngx_int_t
 ngx_http_wq_decode_promote(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_promote_reply_t *reply)
 {
-    return ngx_http_wq_decode_reply(link, result, "promote",
-                                    ngx_http_wq_promote_fields,
-                                    sizeof(ngx_http_wq_promote_fields)
-                                    / sizeof(wq_field_t), reply);
+    if (ngx_http_wq_decode_reply(link, result, "promote",
+                                 ngx_http_wq_promote_fields,
+                                 sizeof(ngx_http_wq_promote_fields)
+                                 / sizeof(wq_field_t), reply)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_wq_decode_figures(link, "promote", reply->array,
+                                      &reply->figures);
+}
+
+
+static ngx_int_t
+ngx_http_wq_decode_figures(ngx_http_wq_link_t *link, const char *what,
+    wq_reply_t array, ngx_http_wq_figures_t *figures)
+{
+    const char  *bad;
+
+    if (wq_reply_decode(array, ngx_http_wq_figures_fields,
+                        sizeof(ngx_http_wq_figures_fields)
+                        / sizeof(wq_field_t), figures, &bad)
+        == WQ_OK)
+    {
+        return NGX_OK;
+    }
+
+    ngx_http_wq_trouble_bad_reply(link, what, bad);
+
+    return NGX_ERROR;
 }
 
 
@@ -346,7 +401,10 @@ ngx_http_wq_decode_positions(ngx_http_wq_link_t *link,
                                  ngx_http_wq_positions_fields,
                                  sizeof(ngx_http_wq_positions_fields)
                                  / sizeof(wq_field_t), reply)
-        != NGX_OK)
+        != NGX_OK
+        || ngx_http_wq_decode_figures(link, "positions", reply->array,
+                                      &reply->figures)
+           != NGX_OK)
     {
         return NGX_ERROR;
     }

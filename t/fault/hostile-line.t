@@ -64,12 +64,13 @@ my $token = '0123456789' x 4;
 # as they should be: one waits, on place 5 of 9
 
 my @waiting = ('waiting', 5, 4, 9, 0, 0, 9, undef, undef, undef, 0, 'epoch',
-               1, 0);
+               1, 0, 0, 0, 0, 0);
 my @inside = ('ready', 5, undef, 9, 0, 0, 9, $token, $most, undef, 0, 'epoch',
-              1, 0);
-my @positions = (9, 0, 0, 0, 1, 9, 'epoch', 0, 0, [], 'open', 0, 0, 0);
+              1, 0, 0, 0, 0, 0);
+my @figures = (9, 1, 0, 1, 0, -1, 9, (0) x 11);
+my @positions = (0, 'epoch', 0, 0, [], 'open', \@figures);
 my @ranks = (9, 0, 0, 9, 'epoch', [4]);
-my @promote = (0, 0, 9, 0, 1, 0, 9, 0, 0, 0, 0);
+my @promote = (0, 0, 0, 0, \@figures);
 my @tasks = (1, 1, []);
 my @reap = ('', 0, 0, 0);
 my @touch = (1, $most, 0);
@@ -90,6 +91,14 @@ my %line = (
 # all of it, but some
 
 sub mode { return { %line, @_ } }
+
+# the figures, but some of them
+
+sub figures {
+    my %others = @_;
+    return [ map { exists $others{$_} ? $others{$_} : $figures[$_] }
+                 0 .. $#figures ];
+}
 
 
 # [name, mode]: whoever comes is refused
@@ -117,6 +126,10 @@ my @refused = (
          ['a negative serial', \@waiting, 12 => -1],
          ['a negative wait', \@waiting, 13 => -1],
          ['no wait', \@inside, 13 => undef],
+         ['a negative rate', \@waiting, 14 => -1],
+         ['a rate too large', \@waiting, 15 => 4294967296],
+         ['halted by half', \@waiting, 16 => 2],
+         ['crowded by letters', \@waiting, 17 => 'x'],
          ['a long instance', \@waiting, 9 => 'i' x 10000],
          ['no token', \@inside, 7 => undef],
          ['an empty token', \@inside, 7 => ''],
@@ -165,48 +178,64 @@ my @broadcast = (
            (["positions answered with $type",
              mode(positions => $types{$type})],
             ["ranks answered with $type",
-             mode(positions => with(\@positions, 7 => 1),
+             mode(positions => with(\@positions, 2 => 1),
                   ranks => $types{$type})],
             ["restore answered with $type",
-             mode(positions => with(\@positions, 7 => 1),
+             mode(positions => with(\@positions, 2 => 1),
                   ranks => with(\@ranks, 5 => [-1]),
                   restore => $types{$type})]) }
          @kinds),
     (map { my ($name, @others) = @$_;
            ["positions with $name",
             mode(positions => with(\@positions, @others))] }
-         ['a negative total', 0 => -1],
-         ['the largest numbers', map { $_ => $most } 0 .. 5, 11 .. 13],
-         ['the smallest number of slots', 3 => \":-9223372036854775808\r\n"],
-         ['fewer joined than before', 5 => 1],
-         ['another epoch', 6 => 'another'],
-         ['a long epoch', 6 => 'e' x 10000],
-         ['entries of zero', 2 => 3, 9 => [0, 0, 0]],
-         ['entries that are too many', 9 => [1 .. 1001]],
-         ['entries for fewer numbers', 2 => 1, 9 => [1 .. 100]],
-         ['entries for more numbers', 2 => 1000, 9 => [1]],
-         ['entries of letters', 2 => 2, 9 => ['a', 'b']],
-         ['entries of lists', 2 => 2, 9 => [[], [1]]],
-         ['entries of nil', 2 => 2, 9 => [undef, undef]],
-         ['the largest entries', 2 => 2, 9 => [$most, "-$most"]],
-         ['the smallest entry', 2 => 1,
-          9 => [\":-9223372036854775808\r\n"]],
-         ['more gone than there are', 2 => 9, 9 => [1 .. 4, 1 .. 4, 4]],
-         ['himself gone', 2 => 1, 9 => [5]],
-         ['another state', 10 => 'nonsense'],
-         ['no state', 10 => ''],
-         ['ranks to be asked for, for ever', 7 => 1]),
+         (map { my ($what, @figures) = @$_;
+                [$what, 6 => figures(@figures)] }
+              ['a negative total', 0 => -1],
+              ['the largest numbers', map { $_ => $most } 0 .. 13, 16],
+              ['the smallest number of slots',
+               2 => \":-9223372036854775808\r\n"],
+              ['slots that are owed', 2 => "-$most"],
+              ['fewer joined than before', 6 => 1],
+              ['more in line than have come', 6 => 9, 0 => 99],
+              ['a rate of nobody', 14 => 0, 15 => 1000],
+              ['a rate in no time', 14 => 5, 15 => 0],
+              ['the largest rate', 14 => 4294967295, 15 => 4294967295],
+              ['a rate too large', 14 => 4294967296],
+              ['halted by half', 17 => 2],
+              ['letters', map { $_ => 'x' } 0 .. 17],
+              ['nils', map { $_ => undef } 0 .. 17],
+              ['lists', map { $_ => [] } 0 .. 17]),
+         ['no figures', 6 => []],
+         ['figures that are too few', 6 => [1 .. 5]],
+         ['figures that are too many', 6 => [(1) x 1000]],
+         ['another epoch', 1 => 'another'],
+         ['a long epoch', 1 => 'e' x 10000],
+         ['entries of zero', 0 => 3, 4 => [0, 0, 0]],
+         ['entries that are too many', 4 => [1 .. 1001]],
+         ['entries for fewer numbers', 0 => 1, 4 => [1 .. 100]],
+         ['entries for more numbers', 0 => 1000, 4 => [1]],
+         ['entries of letters', 0 => 2, 4 => ['a', 'b']],
+         ['entries of lists', 0 => 2, 4 => [[], [1]]],
+         ['entries of nil', 0 => 2, 4 => [undef, undef]],
+         ['the largest entries', 0 => 2, 4 => [$most, "-$most"]],
+         ['the smallest entry', 0 => 1,
+          4 => [\":-9223372036854775808\r\n"]],
+         ['more gone than there are', 0 => 9, 4 => [1 .. 4, 1 .. 4, 4]],
+         ['himself gone', 0 => 1, 4 => [5]],
+         ['another state', 5 => 'nonsense'],
+         ['no state', 5 => ''],
+         ['ranks to be asked for, for ever', 2 => 1]),
     ['positions with more, for ever',
-     mode(positions => with(\@positions, 8 => 1))],
+     mode(positions => with(\@positions, 3 => 1))],
     ['positions with more entries, for ever',
      mode(positions => sub {
          my $reached = 1000 * ++$entries;
-         return with(\@positions, 2 => $reached, 8 => 1,
-                     9 => [map { 5 + $_ } 1 .. 1000]);
+         return with(\@positions, 0 => $reached, 3 => 1,
+                     4 => [map { 5 + $_ } 1 .. 1000]);
      })],
     (map { my ($name, @others) = @$_;
            ["ranks with $name",
-            mode(positions => with(\@positions, 7 => 1),
+            mode(positions => with(\@positions, 2 => 1),
                  ranks => with(\@ranks, @others))] }
          ['none', 5 => []],
          ['two', 5 => [1, 2]],
@@ -221,7 +250,7 @@ my @broadcast = (
          ['no epoch', 4 => '']),
     (map { my ($name, $list, @others) = @$_;
            ["restore with $name",
-            mode(positions => with(\@positions, 7 => 1),
+            mode(positions => with(\@positions, 2 => 1),
                  ranks => with(\@ranks, 5 => [-1]),
                  restore => with($list, @others))] }
          ['another word', \@waiting, 0 => 'nonsense'],
@@ -269,10 +298,16 @@ my @rounds = (
            ["promote with $name",
             popping(resp(['e1']), promote_all_waiting_for_event
                                       => with(\@promote, @others))] }
-         ['more, for ever', 5 => 1],
+         ['more, for ever', 2 => 1],
+         ['a period that opens at once, for ever', 3 => 1],
+         ['a period that never opens', 3 => $most],
+         ['a negative period', 3 => -1],
          ['more than is asked for', 0 => 1001],
-         ['the largest numbers', map { $_ => $most } 2, 3, 4, 6 .. 10],
-         ['negative numbers', map { $_ => -1 } 0 .. 4]),
+         ['the largest numbers',
+          4 => figures(map { $_ => $most } 0 .. 13, 16)],
+         ['negative numbers', 4 => figures(map { $_ => -1 } 0 .. 17)],
+         ['no figures', 4 => []],
+         ['nil for figures', 4 => undef]),
     (map { my ($name, $dead) = @$_;
            ["dead: $name", mode(fill_promotion_tasks
                                     => with(\@tasks, 2 => $dead),
@@ -313,7 +348,8 @@ my %table = map { ++$serial . " $_->[0]" => $_->[1] }
 
 $table{line} = mode();
 $table{inside} = mode(join => resp(\@inside));
-$table{moved} = mode(positions => with(\@positions, 0 => 7, 1 => 2));
+$table{moved} = mode(positions => with(\@positions,
+                                       6 => figures(0 => 7, 8 => 2)));
 
 for my $script (qw(leave release)) {
     $table{"$script $_"} = mode($script => $types{$_}) for @kinds;

@@ -594,6 +594,17 @@ sub begin_session {
 sub is_at {
     my ($user, $stream, $data) = @_;
 
+    my $last = $stream->{shown};
+    $stream->{shown} = $data;
+
+    # nobody has moved, but it will take longer, or less long
+    if ($last && $last->{rank} == $data->{rank}
+        && ($last->{etaSeconds} // -1) != ($data->{etaSeconds} // -1))
+    {
+        $done{'another time'}++;
+        return;
+    }
+
     my $wrong = $model->told($stream->{session}, @$data{qw(rank total)},
                              $stream->{stalled});
 

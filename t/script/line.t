@@ -128,11 +128,14 @@ sub now_us {
     $line->join($_, "i-$_") for qw(a b c d e f);
     is_deeply($line->announced, [], 'nobody is told what its join has said');
 
-    is_deeply($line->promote, { promoted => 0, expired => 0, total => 4,
-                                free => 0, inside => 2, more => 0,
-                                all_joined => 6, all_promoted => 0,
-                                all_direct => 2, all_left => 0,
-                                all_expired => 0 },
+    is_deeply($line->promote,
+              { promoted => 0, expired => 0, more => 0, opens => 0, total => 4,
+                free => 0, inside => 2,
+                map({ ("all_$_" => 0) } qw(free sold promoted entered left
+                                           expired done drift rate_users
+                                           rate_ms concurrent halted)),
+                all_total => 4, all_inside => 2, all_capacity => 2,
+                all_seats => -1, all_joined => 6, all_direct => 2 },
               'no free slot: nobody');
     is_deeply($line->release('a'), [ 1, 1 ], 'a slot comes back: the next');
     my $told = $line->messages;

@@ -382,7 +382,7 @@ sub _effect {
     my ($key) = $rest =~ /^ "([A-Za-z_:]+)/ or return;
     my $event = $script->{event};
 
-    if ($key eq 'ENTRY_QUEUE_SLOTS') {
+    if ($key eq 'ENTRY_QUEUE_SLOTS' && $command eq 'HSET') {
         (undef, undef, $event->{slots}) = _words($rest);
         $event->{known} = 1;
 

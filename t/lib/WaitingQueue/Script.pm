@@ -30,8 +30,12 @@ my @keys = map { my $name = $_; sub { $name =~ s/%e/$_[0]/r } } (
 );
 
 my @joined = qw(status idx rank total promoted gone joined token expires
-                previous changed epoch serial
-                waited);
+                previous changed epoch serial waited rate_users rate_ms
+                halted crowded);
+
+my @figures = qw(total inside free capacity sold seats joined direct promoted
+                 entered left expired done drift rate_users rate_ms concurrent
+                 halted);
 
 
 # redis(command): the answer; an error reply is died of
@@ -179,14 +183,38 @@ sub touch {
 }
 
 
+# status(user): what somebody is told who polls
+
+sub status {
+    my ($self, $user) = @_;
+    return _named($self->call('status', $user, $self->_seed,
+                              $self->{settings}));
+}
+
+
+# quit(user): 1 if there was a place or a lease, and how many were let in
+
+sub quit {
+    my ($self, $user) = @_;
+    return $self->call('quit', $user, $self->_seed);
+}
+
+
+# the figures are those of all time, as all_joined
+
 sub promote {
     my ($self, $limit) = @_;
 
-    my %named;
-    @named{qw(promoted expired total free inside more all_joined all_promoted
-              all_direct all_left all_expired)}
+    my ($promoted, $expired, $more, $opens, $figures)
         = @{$self->call('promote_all_waiting_for_event', $self->_seed,
                         $limit || 1000)};
+    my %named;
+
+    @named{map { "all_$_" } @figures} = @$figures;
+    @named{qw(total inside free)} = @named{qw(all_total all_inside all_free)};
+    @named{qw(promoted expired more opens)}
+        = ($promoted, $expired, $more, $opens);
+
     return \%named;
 }
 
@@ -206,9 +234,10 @@ sub positions {
     my ($self, $known, $limit) = @_;
 
     my %named;
-    @named{qw(total promoted gone free inside joined epoch resync more
-              entries state direct left expired)}
+    @named{qw(gone epoch resync more entries state figures)}
         = @{$self->call('positions', $known, $limit || 1000)};
+    @named{@figures} = @{$named{figures}};
+
     return \%named;
 }
 

@@ -935,8 +935,10 @@ sub _event {
         $self->complain('position after promoted') if $self->{in_already};
         $self->complain("position $data->{rank} again")
             if $data && defined $data->{rank} && defined $self->{rank}
-               && $data->{rank} == $self->{rank};
+               && $data->{rank} == $self->{rank}
+               && _shown($data->{etaSeconds}) eq _shown($self->{eta});
         $self->{rank} = $data && $data->{rank};
+        $self->{eta} = $data && $data->{etaSeconds};
 
     } elsif ($name eq 'promoted') {
         $self->{in_already} = 1;
@@ -1006,6 +1008,9 @@ sub _data {
 
     return \%data;
 }
+
+
+sub _shown { return defined $_[0] ? $_[0] : 'null' }
 
 
 sub _quote {
