@@ -34,8 +34,8 @@ static char *ngx_http_waiting_queue_zone(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 static char *ngx_http_waiting_queue_status(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
-static char *ngx_http_waiting_queue_stream(ngx_conf_t *cf, ngx_command_t *cmd,
-    void *conf);
+static char *ngx_http_waiting_queue_endpoint(ngx_conf_t *cf,
+    ngx_command_t *cmd, void *conf);
 static ngx_int_t ngx_http_waiting_queue_default_node(ngx_conf_t *cf,
     ngx_str_t *node);
 static ngx_int_t ngx_http_waiting_queue_init(ngx_conf_t *cf);
@@ -146,10 +146,17 @@ static ngx_command_t  ngx_http_waiting_queue_commands[] = {
 
     { ngx_string("waiting_queue_stream"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
-      ngx_http_waiting_queue_stream,
+      ngx_http_waiting_queue_endpoint,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
-      NULL },
+      ngx_http_wq_stream_handler },
+
+    { ngx_string("waiting_queue_api"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
+      ngx_http_waiting_queue_endpoint,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      ngx_http_wq_api_handler },
 
     { ngx_string("waiting_queue_event"),
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
@@ -171,6 +178,14 @@ static ngx_command_t  ngx_http_waiting_queue_commands[] = {
       NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
                         |NGX_CONF_TAKE12,
       ngx_http_waiting_queue_capacity,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
+    { ngx_string("waiting_queue_rate"),
+      NGX_HTTP_MAIN_CONF|NGX_HTTP_SRV_CONF|NGX_HTTP_LOC_CONF
+                        |NGX_CONF_1MORE,
+      ngx_http_waiting_queue_rate,
       NGX_HTTP_LOC_CONF_OFFSET,
       0,
       NULL },
@@ -490,22 +505,24 @@ ngx_http_waiting_queue_status(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+/* of a directive without a word, whose handler is in cmd->post */
+
 static char *
-ngx_http_waiting_queue_stream(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+ngx_http_waiting_queue_endpoint(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 {
     ngx_http_core_loc_conf_t  *clcf;
     ngx_http_wq_main_conf_t   *mcf;
 
     clcf = ngx_http_conf_get_module_loc_conf(cf, ngx_http_core_module);
 
-    if (clcf->handler == ngx_http_wq_stream_handler) {
+    if (clcf->handler == (ngx_http_handler_pt) cmd->post) {
         return "is duplicate";
     }
 
     mcf = ngx_http_conf_get_module_main_conf(cf, ngx_http_waiting_queue_module);
     mcf->queue.used = 1;
 
-    clcf->handler = ngx_http_wq_stream_handler;
+    clcf->handler = (ngx_http_handler_pt) cmd->post;
 
     return NGX_CONF_OK;
 }

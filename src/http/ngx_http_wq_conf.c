@@ -44,6 +44,9 @@ ngx_http_wq_conf_init(ngx_http_wq_loc_conf_t *lcf)
      *     lcf->user = NULL;
      *     lcf->capacity_uri = NULL;
      *     lcf->capacity_field = { 0, NULL };
+     *     lcf->rate = { 0, 0 };
+     *     lcf->concurrent = 0;
+     *     lcf->has_rate = 0;
      *     lcf->rules = { 0 };
      */
 
@@ -85,6 +88,11 @@ ngx_http_wq_conf_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
 
     if (conf->capacity == NGX_CONF_UNSET && conf->capacity_uri == NULL) {
         conf->capacity = NGX_HTTP_WQ_DEFAULT_CAPACITY;
+    }
+
+    if (!conf->has_rate) {
+        conf->rate = prev->rate;
+        conf->concurrent = prev->concurrent;
     }
 
     if (conf->ttl == NGX_CONF_UNSET_MSEC) {
@@ -149,8 +157,8 @@ ngx_http_wq_conf_rules(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *lcf)
     rules = &lcf->rules;
 
     len = sizeof("capacity= ttl= ttl_max= claim= max_waiting= grace= "
-                 "poll_timeout= release=")
-          + 8 * NGX_INT64_LEN;
+                 "poll_timeout= release= rate=/ms concurrent=")
+          + 11 * NGX_INT64_LEN;
 
     p = ngx_pnalloc(cf->pool, len);
     if (p == NULL) {
@@ -167,6 +175,15 @@ ngx_http_wq_conf_rules(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *lcf)
                     "poll_timeout=%M release=%ui",
                     lcf->ttl, lcf->ttl_max, lcf->claim, lcf->max_waiting,
                     lcf->grace, lcf->poll_timeout, lcf->release);
+
+    if (lcf->rate.period_ms) {
+        p = ngx_sprintf(p, " rate=%uD/%uDms", lcf->rate.users,
+                        lcf->rate.period_ms);
+    }
+
+    if (lcf->concurrent) {
+        p = ngx_sprintf(p, " concurrent=%uL", lcf->concurrent);
+    }
 
     rules->settings.len = p - rules->settings.data;
     rules->grace = lcf->grace;

@@ -36,6 +36,8 @@ char *ngx_http_waiting_queue_user(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_waiting_queue_capacity(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
+char *ngx_http_waiting_queue_rate(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
 char *ngx_http_waiting_queue_ttl(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 char *ngx_http_waiting_queue_release(ngx_conf_t *cf, ngx_command_t *cmd,

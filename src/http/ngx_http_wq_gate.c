@@ -73,7 +73,8 @@ ngx_http_wq_gate_handler(ngx_http_request_t *r)
 
     if (!lcf->gate || r != r->main
         || r->content_handler == ngx_http_wq_status_handler
-        || r->content_handler == ngx_http_wq_stream_handler)
+        || r->content_handler == ngx_http_wq_stream_handler
+        || r->content_handler == ngx_http_wq_api_handler)
     {
         /* the module's own endpoints are not what one waits for */
         return NGX_DECLINED;
