@@ -176,7 +176,15 @@ sub new {
             waiting_queue_capacity 1;
             waiting_queue_ttl 1h claim=1h;
             waiting_queue_grace 1s;
-        }");
+        }" . ($self->{api} ? "
+        keepalive_requests 1000000000;
+        location = /token {
+            waiting_queue_api;
+            waiting_queue_event $self->{event};
+            waiting_queue_user \$arg_user;
+            waiting_queue_ttl 1h claim=1h;
+            waiting_queue_poll_timeout 1h;
+        }" : ''));
 
     $self->{nginx}->wait_ready;
     $self->{line} = WaitingQueue::Line->new(
@@ -437,8 +445,8 @@ sub WaitingQueue::Bench::node_missing {
     my $dir = "$ENV{WQ_BUILD}/bench/node";
 
     File::Path::make_path($dir);
-    File::Copy::copy("bench/node/$_", "$dir/$_") for qw(waiting.js
-                                                        package.json);
+    File::Copy::copy("bench/node/$_", "$dir/$_")
+        for qw(waiting.js polling.js package.json);
 
     return if -d "$dir/node_modules/ioredis";
     return if system("cd '$dir' && npm install --no-audit --no-fund --silent")
@@ -450,7 +458,7 @@ sub WaitingQueue::Bench::node_missing {
 
 sub new {
     my ($class, %o) = @_;
-    return bless { port => free_port(), %o }, $class;
+    return bless { port => free_port(), script => 'waiting.js', %o }, $class;
 }
 
 
@@ -463,7 +471,7 @@ sub start {
     $self->{redis} = start_redis(socket => 1);
     $self->{pid} = WaitingQueue::Fault::_spawn(
         $log, { PORT => $self->{port}, REDIS => $self->{redis}->path },
-        '/usr/bin/env', 'node', "$dir/waiting.js");
+        '/usr/bin/env', 'node', "$dir/$self->{script}");
 
     wait_until { http_get($self->{port}, '/') } 20, 'Node is there';
 
