@@ -16,8 +16,8 @@
 --            end in ms, instance that held the connection before, 1 if the
 --            settings of this event have changed, epoch, serial, how long the
 --            user has waited in ms, users and ms of the rate (0: there is
---            none), 1 if nobody is let in for now, 1 if no slot is free
---            for one who waits }
+--            none), 1 if nobody is let in for now, 1 if there is a rate
+--            but no slot, for one who waits }
 --          status is waiting, ready, entered, sold_out, closed, full, none for
 --          a visit that would have to wait, or unknown while no capacity is
 --          known: in these two nothing is stored

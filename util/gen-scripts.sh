@@ -8,8 +8,10 @@
 # seen only by the one file that defines NGX_HTTP_WQ_SCRIPT_BODIES.
 #
 # A line "-- @include NAME" is replaced by lib/NAME.lua next to the script, once
-# per script.  The expanded text is left in OUTDIR/lua/NAME.lua: what is hashed,
-# embedded, linted and tested is the same file.
+# per script.  Functions that a script does not use are left out of it: Redis
+# would make each of them anew with every call.  The expanded text is left in
+# OUTDIR/lua/NAME.lua: what is hashed, embedded, linted and tested is the same
+# file.
 #
 # Files are replaced only when they change, so that make rebuilds no more than
 # it has to.
@@ -84,6 +86,84 @@ expand() {
 }
 
 
+# shake FILE: the text without the functions that nobody in it calls, by their
+# names; a function begins with its word at the beginning of a line, and ends
+# with an "end" there
+
+shake() {
+    awk '
+        function uses(text, name,    at, before, after) {
+            while ((at = index(text, name)) > 0) {
+                before = at > 1 ? substr(text, at - 1, 1) : " "
+                after = substr(text, at + length(name), 1)
+
+                if (before !~ /[A-Za-z0-9_.]/ && after !~ /[A-Za-z0-9_]/) {
+                    return 1
+                }
+
+                text = substr(text, at + length(name))
+            }
+
+            return 0
+        }
+
+        {
+            if (inside == "" && match($0, /^(local )?function [a-z_.]+\(/)) {
+                inside = $0
+                sub(/^(local )?function /, "", inside)
+                sub(/\(.*/, "", inside)
+                blocks++
+                name[blocks] = inside
+                own = blocks
+            } else if (inside == "") {
+                if (own != 0 || blocks == 0) {
+                    blocks++
+                }
+
+                own = 0
+            }
+
+            body[blocks] = body[blocks] $0 "\n"
+            code = $0
+            sub(/--.*/, "", code)
+            calls[blocks] = calls[blocks] code "\n"
+
+            if (inside != "" && $0 == "end") {
+                inside = ""
+            }
+        }
+
+        END {
+            do {
+                gone = 0
+
+                for (i = 1; i <= blocks; i++) {
+                    if (name[i] == "" || dropped[i]) {
+                        continue
+                    }
+
+                    used = 0
+
+                    for (j = 1; j <= blocks && !used; j++) {
+                        used = j != i && !dropped[j] && uses(calls[j], name[i])
+                    }
+
+                    if (!used) {
+                        dropped[i] = gone = 1
+                    }
+                }
+            } while (gone)
+
+            for (i = 1; i <= blocks; i++) {
+                if (!dropped[i]) {
+                    printf "%s", body[i]
+                }
+            }
+        }
+    ' "$1"
+}
+
+
 printf '%s\n' "$@" | sort -u > "$tmp/files"
 : > "$tmp/arrays"
 : > "$tmp/names"
@@ -102,7 +182,8 @@ while read -r file; do
             ;;
     esac
 
-    expand "$file" > "$script"
+    expand "$file" > "$tmp/expanded"
+    shake "$tmp/expanded" > "$script"
 
     if ! [ -s "$script" ]; then
         echo "$file: the script is empty" >&2

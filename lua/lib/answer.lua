@@ -21,7 +21,7 @@ local function answer(call, status, place)
         string.format('%.0f', call.serial), l.waited or 0,
         limit and limit.users or 0, limit and limit.ms or 0,
         rate.halted(call.values) and 1 or 0,
-        status == 'waiting' and event.free_slots() <= 0 and 1 or 0,
+        limit and status == 'waiting' and event.free_slots() <= 0 and 1 or 0,
     }
 end
 

@@ -4,7 +4,7 @@
 local rate = {}
 
 -- When it has begun, in ms, and how many have gone in in it.
-local function period(limit, now)
+local function current_period(limit, now)
     local began, used = event.counter('period'), event.counter('used')
 
     if began == 0 then
@@ -32,7 +32,7 @@ function rate.left(values, now)
         return math.huge, 0
     end
 
-    local began, used = period(limit, now)
+    local began, used = current_period(limit, now)
 
     if used < limit.users then
         return limit.users - used, 0
@@ -47,7 +47,7 @@ function rate.spend(values, now, n)
         return
     end
 
-    local began, used = period(values.rate, now)
+    local began, used = current_period(values.rate, now)
 
     event.set_stat('period', string.format('%.0f', began))
     event.set_stat('used', used + n)

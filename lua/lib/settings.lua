@@ -16,11 +16,13 @@ end
 -- "1400/10s", so many users in so long: { users = 1400, ms = 10000 }.  Of all
 -- words "off" is one too, for no rate: false.  Nil for any other.
 function setting.rate(word)
-    if word == 'off' then
+    if not word then
+        return nil
+    elseif word == 'off' then
         return false
     end
 
-    local users, time, unit = (word or ''):match('^(%d+)/(%d+)(%a*)$')
+    local users, time, unit = word:match('^(%d+)/(%d+)(%a*)$')
     local ms = ({ ms = 1, [''] = 1000, s = 1000, m = 60000,
                   h = 3600000 })[unit]
 
@@ -32,12 +34,21 @@ function setting.rate(word)
     end
 end
 
+-- What nginx.conf said of this name, or nil.  Looked for as it is: a pattern
+-- would be tried at every place of the text.
+local function word_of(text, name)
+    local before = ' ' .. name .. '='
+    local from = text:find(before, 1, true)
+
+    return from and text:match('^%S+', from + #before)
+end
+
 -- The rate in force, or false: the operator's word, else that of nginx.conf.
 local function rate_of(said, text)
     local value = setting.rate(said.rate)
 
     if value == nil then
-        value = setting.rate(text:match(' rate=(%S+)'))
+        value = setting.rate(word_of(text, 'rate'))
     end
 
     return value or false
@@ -74,7 +85,7 @@ function setting.read(text, service)
         end
 
         local value = setting.whole(said[name])
-                      or setting.whole(text:match(' ' .. name .. '=(%S+)'))
+                      or setting.whole(word_of(text, name))
                       or setting.defaults[name]
 
         if not value and name == 'capacity' then
