@@ -49,7 +49,9 @@ end
 -- the next period is not waited for by those for whom there is no slot
 local opens = 0
 
-if total > 0 and event.free_slots() > 0 and values.paused ~= 1 then
+if total > 0 and event.free_slots() > 0 and values.paused ~= 1
+    and not event.over(values)
+then
     local _, ms = rate.left(values, now)
 
     opens = ms

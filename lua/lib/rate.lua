@@ -3,14 +3,28 @@
 -- anybody goes in or not: what counts is the one that now belongs to.
 local rate = {}
 
+-- The counter of this name, whatever was written there by hand.
+local function whole(name)
+    local number = event.counter(name)
+
+    return number > 0 and number < 2 ^ 53 and math.floor(number) or 0
+end
+
+local function begin(ms)
+    event.set_stat('period', string.format('%.0f', ms))
+end
+
 -- When it has begun, in ms, and how many have gone in in it.
 local function current_period(limit, now)
-    local began, used = event.counter('period'), event.counter('used')
+    local began, used = whole('period'), whole('used')
 
     if began == 0 then
         return now, 0
     elseif began > now then
-        -- Redis' clock was set back: those who went in count once more
+        -- Redis' clock was set back: those who went in count once more, in a
+        -- period that has to end even if nobody may go in in it
+        begin(now)
+
         return now, used
     end
 
@@ -49,7 +63,7 @@ function rate.spend(values, now, n)
 
     local began, used = current_period(values.rate, now)
 
-    event.set_stat('period', string.format('%.0f', began))
+    begin(began)
     event.set_stat('used', used + n)
 end
 
