@@ -28,6 +28,7 @@ static ngx_int_t ngx_http_wq_stream_unavailable(ngx_http_request_t *r);
 static void ngx_http_wq_stream_cleanup(void *data);
 static void ngx_http_wq_stream_state(ngx_http_wq_client_t *client,
     wq_state_t *state);
+static int64_t ngx_http_wq_stream_eta(ngx_http_wq_client_t *client);
 
 static void ngx_http_wq_stream_accept(ngx_http_wq_client_t *client);
 static void ngx_http_wq_stream_refuse(ngx_http_wq_client_t *client,
@@ -331,7 +332,7 @@ ngx_http_wq_stream_state(ngx_http_wq_client_t *client, wq_state_t *state)
         state->status = WQ_STATUS_WAITING;
         state->rank = (int64_t) client->rank;
         state->total = client->total;
-        state->eta = ngx_http_wq_pace_eta(client->event, client->rank);
+        state->eta = ngx_http_wq_stream_eta(client);
         break;
 
     case NGX_HTTP_WQ_READY:
@@ -347,6 +348,20 @@ ngx_http_wq_stream_state(ngx_http_wq_client_t *client, wq_state_t *state)
 }
 
 
+/* what is told now, and compared with what might be told next */
+
+static int64_t
+ngx_http_wq_stream_eta(ngx_http_wq_client_t *client)
+{
+    int64_t  eta;
+
+    eta = ngx_http_wq_pace_eta(client->event, client->rank);
+    client->eta = (int32_t) eta;
+
+    return eta;
+}
+
+
 static void
 ngx_http_wq_stream_accept(ngx_http_wq_client_t *client)
 {
@@ -359,7 +374,6 @@ ngx_http_wq_stream_accept(ngx_http_wq_client_t *client)
 
     ngx_http_wq_capacity_stored(&stream->asker);
     ngx_http_wq_stream_state(client, &state);
-    client->eta = state.eta;
 
     if (client->state == NGX_HTTP_WQ_READY) {
         wq_counter_add(counters->promotions_told, 1);
@@ -484,8 +498,7 @@ ngx_http_wq_stream_position(ngx_http_wq_client_t *client)
     state.status = WQ_STATUS_WAITING;
     state.rank = (int64_t) client->rank;
     state.total = client->total;
-    state.eta = ngx_http_wq_pace_eta(client->event, client->rank);
-    client->eta = state.eta;
+    state.eta = ngx_http_wq_stream_eta(client);
 
     wq_counter_add(client->event->worker->slot->counters.positions_sent, 1);
 

@@ -333,7 +333,7 @@ ngx_http_wq_broadcaster_sweep(ngx_http_wq_event_t *event, wq_moment_t to)
 
     broadcaster = &event->worker->broadcaster;
 
-    event->news = ngx_http_wq_pace_is_news(event);
+    event->news = event->retell || ngx_http_wq_pace_is_news(event);
 
     if (to.promoted == event->from.promoted && to.gone == event->from.gone
         && event->state == NGX_HTTP_WQ_EVENT_OPEN && !event->overdue
@@ -360,6 +360,7 @@ ngx_http_wq_broadcaster_sweep(ngx_http_wq_event_t *event, wq_moment_t to)
     event->swept = 0;
     event->in_sweep = 1;
     event->overdue = 0;
+    event->retell = 0;
 
     ngx_queue_insert_tail(&broadcaster->sweeps, &event->sweeping);
 
@@ -466,7 +467,7 @@ ngx_http_wq_broadcaster_client(ngx_http_wq_client_t *client)
 
     if (client->rank != rank
         || (event->news
-            && ngx_http_wq_pace_eta(event, client->rank) != client->eta))
+            && client->eta != ngx_http_wq_pace_eta(event, client->rank)))
     {
         /* not that of the event: somebody may have joined since */
         client->total = event->sweep_total;

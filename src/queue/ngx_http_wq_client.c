@@ -315,6 +315,11 @@ ngx_http_wq_client_settle(ngx_http_wq_client_t *client,
 
     if (client->state == NGX_HTTP_WQ_WAITING) {
         ngx_http_wq_line_add(client);
+
+        if (ngx_http_wq_pace_is_news(event)) {
+            /* of what is about to be told the others know nothing */
+            event->retell = 1;
+        }
     }
 
     ngx_http_wq_client_ops.accept(client);

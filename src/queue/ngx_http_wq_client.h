@@ -69,7 +69,6 @@ struct ngx_http_wq_client_s {
     uint64_t                     rank;
     int64_t                      total;         /* in line with it */
     wq_moment_t                  moment;        /* of both */
-    int64_t                      eta;           /* s, that the stream was told */
     int64_t                      serial;        /* of the connection */
     int64_t                      expires;
     ngx_msec_t                   disconnected;  /* when */
@@ -77,6 +76,7 @@ struct ngx_http_wq_client_s {
 
     ngx_http_wq_client_state_e   state;
     wq_status_e                  status;        /* of the lease */
+    int32_t                      eta;           /* as told last */
 
     unsigned                     known:1;       /* among the users */
     unsigned                     in_line:1;     /* in by_idx */
@@ -155,6 +155,7 @@ struct ngx_http_wq_event_s {
     unsigned                     promoting:1;
     unsigned                     has_pace:1;
     unsigned                     news:1;        /* for who has not moved too */
+    unsigned                     retell:1;      /* some were told others */
 
     u_char                       lost_data[NGX_HTTP_WQ_EPOCH_MAX];
 

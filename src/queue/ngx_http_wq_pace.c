@@ -68,13 +68,8 @@ ngx_http_wq_pace_is_news(const ngx_http_wq_event_t *event)
     now = wq_eta(&event->pace, last);
     then = wq_eta(&event->told, last);
 
-    if (then == WQ_ETA_UNKNOWN) {
-        /* it is known by somebody having been let in: all have moved */
-        return 0;
-    }
-
-    if (now == WQ_ETA_UNKNOWN) {
-        return 1;
+    if (now == WQ_ETA_UNKNOWN || then == WQ_ETA_UNKNOWN) {
+        return now != then;
     }
 
     difference = now > then ? now - then : then - now;

@@ -21,7 +21,8 @@ our @EXPORT = qw(
 my $patience = 15;
 
 
-# nginx_t(http): whether nginx takes it, and all that it says
+# nginx_t(http): whether nginx takes it, all that it says, and its log, where
+# what is less than a warning stands
 
 sub nginx_t {
     my ($http) = @_;
@@ -38,8 +39,14 @@ sub nginx_t {
     my $output = `$ENV{TEST_NGINX_BINARY} -t -p $dir -c $dir/nginx.conf \\
                   -e $dir/error.log 2>&1`;
     my $ok = $? == 0;
+    my $log = '';
 
-    return ($ok, $output);
+    if (open my $in, '<', "$dir/error.log") {
+        local $/;
+        $log = <$in>;
+    }
+
+    return ($ok, $output, $log);
 }
 
 
