@@ -16,8 +16,9 @@
 --            end in ms, instance that held the connection before, 1 if the
 --            settings of this event have changed, epoch, serial, how long the
 --            user has waited in ms, users and ms of the rate (0: there is
---            none), 1 if nobody is let in for now, 1 if there is a rate
---            but no slot, for one who waits }
+--            none), 1 if nobody is let in for now, 1 if there is a rate but no
+--            slot for one who waits, ms after which the rate lets in the user,
+--            if nobody else waits (0: that is not what the user waits for) }
 --          status is waiting, ready, entered, sold_out, closed, full, none for
 --          a visit that would have to wait, or unknown while no capacity is
 --          known: in these two nothing is stored
@@ -43,7 +44,7 @@ local values, changed = setting.take(ARGV[6], ARGV[7])
 
 if not values then
     return { 'unknown', false, false, 0, 0, 0, 0, false, false, false, 0, '',
-             0, 0, 0, 0, 0, 0 }
+             0, 0, 0, 0, 0, 0, 0 }
 end
 
 local call = { seed = seed, changed = changed, serial = serial,
@@ -124,9 +125,11 @@ if not direct then
         line.see(user, now)
     end
 
-    -- behind all who were there
-    return answer(call, 'waiting', { idx = idx, rank = total,
-                                     total = total + 1 })
+    -- behind all who were there; with them somebody waits for the next period
+    return answer(call, 'waiting', {
+        idx = idx, rank = total, total = total + 1,
+        opens = total == 0 and rate.opens(values, now) or 0,
+    })
 end
 
 event.count('direct', 1)

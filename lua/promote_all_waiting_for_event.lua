@@ -46,19 +46,8 @@ if total == 0 and inside == 0 then
     redis.call('DEL', key.gone)
 end
 
--- the next period is not waited for by those for whom there is no slot
-local opens = 0
-
-if total > 0 and event.free_slots() > 0 and values.paused ~= 1
-    and not event.over(values)
-then
-    local _, ms = rate.left(values, now)
-
-    opens = ms
-end
-
 return {
     promoted, expired,
     (looked_at == limit or expired == limit or silent == limit) and 1 or 0,
-    opens, figures.all(values, drift),
+    rate.opens(values, now), figures.all(values, drift),
 }

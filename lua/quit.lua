@@ -4,7 +4,8 @@
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  the user
 -- ARGV[3]  random seed for tokens
--- returns  { 1 if there was a place or a lease, else 0; promoted }
+-- returns  { 1 if there was a place or a lease, else 0; promoted; ms after which
+--            the rate lets in the next (0: that is not what they wait for) }
 -- cost     O(log n) of those in line
 
 -- @include time
@@ -26,13 +27,13 @@ if idx then
     event.count('left', 1)
     event.announce('expired', user, instance, idx)
 
-    return { 1, 0 }
+    return { 1, 0, 0 }
 end
 
 local l = lease.find(user, now, seed)
 
 if not l then
-    return { 0, 0 }
+    return { 0, 0, 0 }
 end
 
 lease.take_back(user)
@@ -47,4 +48,4 @@ local promoted = promote(values, now, seed, 1000)
 
 event.publish_slots()
 
-return { 1, promoted }
+return { 1, promoted, rate.opens(values, now) }

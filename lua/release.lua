@@ -10,7 +10,8 @@
 -- ARGV[6]  only the lease of this token, so that a repeated call does not end a
 --          new one, nor sell a seat twice; empty: any
 -- ARGV[7]  the counter of the reason: done, sold, left, expired
--- returns  { 1 if there was a lease, or a seat was sold, promoted }
+-- returns  { 1 if there was a lease, or a seat was sold; promoted; ms after which
+--            the rate lets in the next (0: that is not what they wait for) }
 -- cost     O(log n) of those in line
 
 -- @include time
@@ -36,10 +37,10 @@ if how == 'sold' and token ~= '' then
     local once = key.token .. user .. '/' .. token
 
     if not redis.call('SET', once, 'sold', 'NX', 'PX', 3600000) then
-        return { 0, 0 }
+        return { 0, 0, 0 }
     end
 elseif not ours and (how ~= 'sold' or not lease.find(user, 0, seed)) then
-    return { 0, 0 }
+    return { 0, 0, 0 }
 end
 
 event.count(how == 'sold' and 'sold' or ARGV[7], 1)
@@ -62,4 +63,4 @@ local promoted = promote(values, now, seed, 1000)
 
 event.publish_slots()
 
-return { 1, promoted }
+return { 1, promoted, rate.opens(values, now) }

@@ -1,6 +1,6 @@
 -- What join and its kin answer, see join.lua.  The call has seed, changed,
 -- serial, and the values of the settings; the place what is known of: idx, rank,
--- total, lease, previous.
+-- total, lease, previous; opens, see rate.opens.
 local function answer(call, status, place)
     if event.slots_changed then
         event.publish_slots()
@@ -22,6 +22,7 @@ local function answer(call, status, place)
         limit and limit.users or 0, limit and limit.ms or 0,
         rate.halted(call.values) and 1 or 0,
         limit and status == 'waiting' and event.free_slots() <= 0 and 1 or 0,
+        place.opens or 0,
     }
 end
 

@@ -55,6 +55,20 @@ function rate.left(values, now)
     return 0, limit.users > 0 and began + limit.ms - now or 0
 end
 
+-- In how many ms a period begins that lets in those for whom there are slots;
+-- 0 if that is not what they wait for.
+function rate.opens(values, now)
+    if not values.rate or values.paused == 1 or event.free_slots() <= 0
+        or redis.call('ZCARD', key.waiting) == 0 or event.over(values)
+    then
+        return 0
+    end
+
+    local _, ms = rate.left(values, now)
+
+    return ms
+end
+
 -- So many have gone in.
 function rate.spend(values, now, n)
     if not values.rate or n == 0 then

@@ -255,6 +255,7 @@ ngx_http_wq_client_learn(ngx_http_wq_client_t *client,
     ngx_http_wq_event_complain(event, client->rules, reply->changed);
     ngx_http_wq_pace_learn(event, reply->rate_users, reply->rate_ms,
                            reply->halted, reply->crowded);
+    ngx_http_wq_promoter_opens(event, reply->opens_ms);
 
     if (event->waiting == 0 && !event->ticking) {
         ngx_http_wq_event_set_epoch(event, &reply->epoch);

@@ -188,6 +188,7 @@ ngx_http_wq_ending_heard(void *data, ngx_http_wq_result_t *result)
             wq_counter_add(counters->visits_done, reply.released);
         }
 
+        ngx_http_wq_promoter_opens(ending->event, reply.opens_ms);
         ngx_http_wq_ending_free(worker, ending);
         return;
     }

@@ -247,6 +247,7 @@ ngx_http_wq_grace_released(void *data, ngx_http_wq_result_t *result)
 
     if (!worker->draining) {
         wq_counter_add(worker->slot->counters.releases, reply.released);
+        ngx_http_wq_promoter_opens(client->event, reply.opens_ms);
     }
 
     ngx_http_wq_client_forget(client);

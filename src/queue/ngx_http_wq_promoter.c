@@ -7,8 +7,8 @@
  * takes events from the list and runs the promote script for them, a few at
  * once.  An event that is lost with its worker comes back in the next round.
  *
- * Where there is a rate, who has promoted in the last round before a period
- * begins calls again when it does: the workers' ticks fall as they may.
+ * Where there is a rate, who has heard that somebody waits for the next period
+ * calls again when it begins: the workers' ticks fall as they may.
  */
 
 
@@ -35,8 +35,6 @@ static void ngx_http_wq_promoter_pop_handler(void *data,
 static ngx_int_t ngx_http_wq_promoter_run(ngx_http_wq_event_t *event);
 static void ngx_http_wq_promoter_run_handler(void *data,
     ngx_http_wq_result_t *result);
-static void ngx_http_wq_promoter_opens(ngx_http_wq_event_t *event,
-    uint64_t ms);
 static void ngx_http_wq_promoter_opened(ngx_event_t *ev);
 static void ngx_http_wq_promoter_done(ngx_http_wq_event_t *event);
 
@@ -287,10 +285,7 @@ ngx_http_wq_promoter_run_handler(void *data, ngx_http_wq_result_t *result)
         return;
     }
 
-    if (reply.opens_ms && !worker->draining) {
-        ngx_http_wq_promoter_opens(event, (uint64_t) reply.opens_ms);
-    }
-
+    ngx_http_wq_promoter_opens(event, reply.opens_ms);
     ngx_http_wq_promoter_done(event);
 }
 
@@ -300,14 +295,16 @@ ngx_http_wq_promoter_run_handler(void *data, ngx_http_wq_result_t *result)
  * round would find that it has: who goes in first goes in on time.
  */
 
-static void
-ngx_http_wq_promoter_opens(ngx_http_wq_event_t *event, uint64_t ms)
+void
+ngx_http_wq_promoter_opens(ngx_http_wq_event_t *event, int64_t ms)
 {
     ngx_http_wq_worker_t  *worker;
 
     worker = event->worker;
 
-    if (ms > 2 * (uint64_t) worker->conf->promote_interval) {
+    if (ms == 0 || worker->draining
+        || ms > 2 * (int64_t) worker->conf->promote_interval)
+    {
         return;
     }
 

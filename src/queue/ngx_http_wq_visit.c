@@ -259,6 +259,7 @@ ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
         if (reply.status == WQ_STATUS_WAITING) {
             ngx_http_wq_pace_learn(event, reply.rate_users, reply.rate_ms,
                                    reply.halted, reply.crowded);
+            ngx_http_wq_promoter_opens(event, reply.opens_ms);
 
             answer.rank = reply.rank;
             answer.eta = ngx_http_wq_pace_eta(event, (uint64_t) reply.rank);
@@ -298,6 +299,8 @@ ngx_http_wq_visit_has_quit(void *data, ngx_http_wq_result_t *result)
         answer.outcome = NGX_HTTP_WQ_VISIT_NO_REDIS;
 
     } else {
+        ngx_http_wq_promoter_opens(visit->event, reply.opens_ms);
+
         answer.had = (reply.had != 0);
         answer.rank = -1;
         answer.eta = WQ_ETA_UNKNOWN;

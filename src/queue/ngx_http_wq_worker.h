@@ -150,6 +150,10 @@ void ngx_http_wq_promoter_stop(ngx_http_wq_worker_t *worker);
 
 void ngx_http_wq_promoter_event_init(ngx_http_wq_event_t *event);
 
+/* an answer says that the rate lets in those who wait in so many ms; 0: no */
+
+void ngx_http_wq_promoter_opens(ngx_http_wq_event_t *event, int64_t ms);
+
 
 /* reaper: what dead instances have left; NGX_BUSY: is at it already */
 

@@ -118,6 +118,7 @@ typedef struct {
     int64_t                   rate_ms;      /* 0: there is no rate */
     int64_t                   halted;   /* nobody is let in for now */
     int64_t                   crowded;  /* no slot is free; of who waits */
+    int64_t                   opens_ms; /* see ngx_http_wq_promote_reply_t */
 
     wq_str_t                  word;     /* status as it came */
 } ngx_http_wq_join_reply_t;
@@ -156,6 +157,7 @@ ngx_int_t ngx_http_wq_decode_leave(ngx_http_wq_link_t *link,
 typedef struct {
     int64_t                   had;      /* a place or a lease */
     int64_t                   promoted;
+    int64_t                   opens_ms; /* see ngx_http_wq_promote_reply_t */
 } ngx_http_wq_quit_reply_t;
 
 ngx_int_t ngx_http_wq_call_quit(ngx_http_wq_link_t *link,
@@ -180,6 +182,7 @@ typedef enum {
 typedef struct {
     int64_t                   released;
     int64_t                   promoted;
+    int64_t                   opens_ms; /* see ngx_http_wq_promote_reply_t */
 } ngx_http_wq_release_reply_t;
 
 ngx_int_t ngx_http_wq_call_release(ngx_http_wq_link_t *link,

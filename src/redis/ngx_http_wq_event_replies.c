@@ -74,7 +74,10 @@ static const wq_field_t  ngx_http_wq_join_fields[] = {
       offsetof(ngx_http_wq_join_reply_t, halted) },
 
     { "crowded", WQ_FIELD_INTEGER, 0, 0, 1,
-      offsetof(ngx_http_wq_join_reply_t, crowded) }
+      offsetof(ngx_http_wq_join_reply_t, crowded) },
+
+    { "opens", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, opens_ms) }
 };
 
 
@@ -119,7 +122,10 @@ static const wq_field_t  ngx_http_wq_release_fields[] = {
       offsetof(ngx_http_wq_release_reply_t, released) },
 
     { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_release_reply_t, promoted) }
+      offsetof(ngx_http_wq_release_reply_t, promoted) },
+
+    { "opens", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_release_reply_t, opens_ms) }
 };
 
 
@@ -142,7 +148,10 @@ static const wq_field_t  ngx_http_wq_quit_fields[] = {
       offsetof(ngx_http_wq_quit_reply_t, had) },
 
     { "promoted", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_quit_reply_t, promoted) }
+      offsetof(ngx_http_wq_quit_reply_t, promoted) },
+
+    { "opens", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_quit_reply_t, opens_ms) }
 };
 
 

@@ -64,9 +64,9 @@ my $token = '0123456789' x 4;
 # as they should be: one waits, on place 5 of 9
 
 my @waiting = ('waiting', 5, 4, 9, 0, 0, 9, undef, undef, undef, 0, 'epoch',
-               1, 0, 0, 0, 0, 0);
+               1, 0, 0, 0, 0, 0, 0);
 my @inside = ('ready', 5, undef, 9, 0, 0, 9, $token, $most, undef, 0, 'epoch',
-              1, 0, 0, 0, 0, 0);
+              1, 0, 0, 0, 0, 0, 0);
 my @figures = (9, 1, 0, 1, 0, -1, 9, (0) x 11);
 my @positions = (0, 'epoch', 0, 0, [], 'open', \@figures);
 my @ranks = (9, 0, 0, 9, 'epoch', [4]);
@@ -81,7 +81,7 @@ my %line = (
     ranks => resp(\@ranks),
     restore => resp(\@waiting),
     leave => resp([1]),
-    release => resp([1, 0]),
+    release => resp([1, 0, 0]),
     touch => resp(\@touch),
     promote_all_waiting_for_event => resp(\@promote),
     reap => resp(\@reap),
@@ -130,6 +130,8 @@ my @refused = (
          ['a rate too large', \@waiting, 15 => 4294967296],
          ['halted by half', \@waiting, 16 => 2],
          ['crowded by letters', \@waiting, 17 => 'x'],
+         ['a period that begins in less than no time', \@waiting, 18 => -1],
+         ['a period of letters', \@waiting, 18 => 'soon'],
          ['a long instance', \@waiting, 9 => 'i' x 10000],
          ['no token', \@inside, 7 => undef],
          ['an empty token', \@inside, 7 => ''],

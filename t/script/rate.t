@@ -394,6 +394,55 @@ for my $used (0, 1, 2, 3, 7) {
 }
 
 
+# who is to call when the next period begins: whoever hears first that somebody
+# waits for it, and not whoever hears of something else
+
+{
+    my $line = line(rate => '2/10000ms', capacity => 2);
+
+    is($line->join('a')->{opens}, 0, 'let in: nothing to wait for');
+    $line->join('b');
+    is($line->join('c')->{opens}, 0, 'no slot: that is not what c waits for');
+    $line->release('a');
+    about($line->{opens}, 10000, 'a slot comes back: now it is');
+    is($line->join('d')->{opens}, 0, 'd knows that somebody waits');
+    is($line->status('c')->{opens}, 0, 'c was told');
+    is($line->join('c')->{opens}, 0, 'for once');
+    $line->quit('d');
+    is($line->{opens}, 0, 'd goes: the same');
+    $line->quit('b');
+    about($line->{opens}, 10000, 'b, with a slot');
+    $line->quit('b');
+    is($line->{opens}, 0, 'a second time');
+    later($line, 4000);
+    about($line->promote->{opens}, 6000, 'as much as is left');
+    $line->quit('c');
+    about($line->join('e')->{opens}, 6000, 'the first in an empty line');
+    $line->quit('e');
+    about($line->join('f', '', 'enter')->{opens}, 6000, 'of whatever kind');
+    is($line->join('v', '', 'visit')->{opens}, 0, 'but who takes no place');
+
+    well($line, 'opens');
+
+    $line = line(rate => '2/10000ms', capacity => 1);
+    $line->join($_) for qw(a b c);
+    is($line->release('a')->[1], 1, 'a release that lets in');
+    is($line->{opens}, 0, 'leaves no slot');
+    is($line->release('b')->[1], 0, 'and one that may not');
+    about($line->{opens}, 10000, 'does');
+
+    for my $over ([ paused => 1 ], [ closed => 1 ], [ rate => 'off' ],
+                  [ rate => '0/10s' ])
+    {
+        $line->set(@$over);
+        is($line->promote->{opens}, 0, "@$over: there is no period to wait for");
+        $line->set($over->[0] => $over->[0] eq 'rate' ? '2/10s' : 0);
+    }
+
+    well($line, 'opens');
+}
+
+
 # the operator's word, if it is one
 
 for my $case ([ '5/10s' => 5, 10000 ], [ '5/300ms' => 5, 300 ],

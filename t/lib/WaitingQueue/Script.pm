@@ -31,7 +31,7 @@ my @keys = map { my $name = $_; sub { $name =~ s/%e/$_[0]/r } } (
 
 my @joined = qw(status idx rank total promoted gone joined token expires
                 previous changed epoch serial waited rate_users rate_ms
-                halted crowded);
+                halted crowded opens);
 
 my @figures = qw(total inside free capacity sold seats joined direct promoted
                  entered left expired done drift rate_users rate_ms concurrent
@@ -192,11 +192,22 @@ sub status {
 }
 
 
-# quit(user): 1 if there was a place or a lease, and how many were let in
+# quit(user): 1 if there was a place or a lease, and how many were let in; what
+# it says of the next period is in {opens}
 
 sub quit {
     my ($self, $user) = @_;
-    return $self->call('quit', $user, $self->_seed);
+    return $self->_ended($self->call('quit', $user, $self->_seed));
+}
+
+
+sub _ended {
+    my ($self, $answer) = @_;
+
+    my ($ended, $promoted, $opens, @more) = @$answer;
+
+    $self->{opens} = $opens;
+    return [ $ended, $promoted, @more ];
 }
 
 
@@ -219,14 +230,14 @@ sub promote {
 }
 
 
-# release(user, "return" or "sold", instance, token, counter)
+# release(user, "return" or "sold", instance, token, counter): the same
 
 sub release {
     my ($self, $user, $how, $instance, $token, $counter) = @_;
 
-    return $self->call('release', $user, $how || 'return', $self->_seed,
-                       (map { defined $_ ? $_ : '' } $instance, $token),
-                       $counter || 'done');
+    return $self->_ended($self->call(
+        'release', $user, $how || 'return', $self->_seed,
+        (map { defined $_ ? $_ : '' } $instance, $token), $counter || 'done'));
 }
 
 
