@@ -1,9 +1,8 @@
 # A sale at random: users join, come back elsewhere, ask without a stream, leave,
-# are let in, finish, buy, fall silent; capacity changes; a node dies; Redis
-# forgets.  After every
-# step the line is as it must be, every position that a worker would compute
-# from positions.lua is the true one, and every stream that a worker would have
-# open is the newest of its user.
+# say that they go, are let in, finish, buy, fall silent; capacity changes; a
+# node dies; Redis forgets.  After every step the line is as it must be, every
+# position that a worker would compute from positions.lua is the true one, and
+# every stream that a worker would have open is the newest of its user.
 #
 # WQ_SEED repeats a run, WQ_STEPS makes it longer.
 
@@ -43,6 +42,10 @@ my (%quiet, %poller);
 
 # the messages "replaced" that must come, as "instance user idx serial"
 my %expected;
+
+# the messages "expired" that must come to who has gone by his own word, as
+# "instance user idx"
+my %goodbye;
 
 # the streams that ended with their instance, as "instance user"
 my %lost;
@@ -150,6 +153,100 @@ sub ask {
 }
 
 
+# how things stand, without a wish to come in: nothing changes but the time of
+# who is in line, and of who has entered
+
+sub poll {
+    my ($user) = @_;
+
+    my ($place, $lease) = (places()->{$user}, leases()->{$user});
+    my $token = redis('GET', "ENTRY_TOKEN:{sale}:$user");
+    my $ends = redis('ZSCORE', 'ENTRY_ACTIVE:{sale}', $user) || 0;
+    my $rank = redis('ZRANK', 'WAITING:{sale}', qq({"userId":"$user"}));
+    my $answer = $line->status($user);
+    my $status = $answer->{status};
+    my ($place_now, $lease_now) = (places()->{$user}, leases()->{$user});
+
+    my $right = $place ? 'waiting'
+                : $lease && $ends > 1 ? $lease->{state} : 'none';
+
+    $done{"polled: $status"}++;
+    problem("polled: $status, not $right") if $status ne $right;
+
+    if ($status eq 'waiting') {
+        problem('polling has moved somebody')
+            if $answer->{idx} != $place->{idx} || $answer->{rank} != $rank
+               || $place_now->{idx} != $place->{idx};
+        problem('polling has taken a stream away')
+            if $place_now->{instanceId} ne $place->{instanceId};
+        problem('polls, and is not seen') if !is_seen($user);
+        $poller{$user} = $answer->{idx} if $place->{instanceId} eq '';
+
+    } elsif ($status eq 'none') {
+        problem('polling gives something')
+            if $place_now || $answer->{token} || is_seen($user);
+
+    } else {
+        problem('polling has changed a token') if $answer->{token} ne $token;
+        problem('polling has taken a stream of a lease away')
+            if $lease_now->{instanceId} ne $lease->{instanceId};
+        problem('polling has changed a state')
+            if $lease_now->{state} ne $lease->{state};
+        problem('polls, and is not told') if !$lease_now->{told};
+        problem('polling has changed the time of a claim')
+            if $status eq 'ready' && $answer->{expires} != $ends;
+        problem('polling has not renewed a lease')
+            if $status eq 'entered' && $answer->{expires} < $ends;
+    }
+}
+
+
+# a user says that he goes
+
+sub quit {
+    my ($user) = @_;
+
+    my ($place, $lease) = (places()->{$user}, leases()->{$user});
+    my $ends = redis('ZSCORE', 'ENTRY_ACTIVE:{sale}', $user) || 0;
+    my $had = $place || ($ends > 1 && $lease);
+    my ($gone) = @{$line->quit($user)};
+
+    problem($gone ? 'gave back nothing' : 'kept what was given back')
+        if $gone != ($had ? 1 : 0);
+    return if !$gone;
+
+    $done{$place ? 'quit the line' : 'quit a lease'}++;
+
+    my ($instance, $idx) = @$had{qw(instanceId idx)};
+
+    $goodbye{"$instance $user $idx"} = 1 if $instance ne '';
+    delete $lease{"$user $idx"};
+    delete $quiet{"$user $idx"};
+    delete $poller{$user};
+}
+
+
+# the grace time of somebody who was let in is over, and a worker gives back
+# what he was not told of
+
+sub untold {
+    my ($user, $instance) = @_;
+
+    my $lease = leases()->{$user};
+    my $ends = redis('ZSCORE', 'ENTRY_ACTIVE:{sale}', $user) || 0;
+    my $goes = $ends > 1 && $lease->{instanceId} eq $instance
+               && $lease->{state} eq 'ready' && !$lease->{told};
+    my ($gone) = @{$line->release($user, 'untold', $instance, '', 'left')};
+
+    problem($gone ? 'took away what was known' : 'kept what nobody knows of')
+        if $gone != ($goes ? 1 : 0);
+
+    $done{$gone ? 'untold' : 'told'}++;
+    delete $lease{"$user $lease->{idx}"} if $gone;
+    hang_up($user) if $gone;
+}
+
+
 # what all workers do once a second, in the way that src/core/wq_sweep.c does
 
 sub sweep {
@@ -231,10 +328,17 @@ sub dispatch {
             delete $client{$user};
 
         } elsif ($m{type} eq 'expired') {
+            my $waited = delete $goodbye{"$instance $user $idx"};
+
             problem('the end of a lease that was not')
-                if !delete $lease{"$user $idx"};
-            delete $stream{$instance}{$user}
-                if $stream && $stream->{in} && $stream->{idx} == $idx;
+                if !$waited && !delete $lease{"$user $idx"};
+
+            if ($stream && $stream->{idx} == $idx
+                && ($waited || $stream->{in}))
+            {
+                delete $stream{$instance}{$user};
+                delete $client{$user};
+            }
 
         } elsif ($m{type} eq 'replaced') {
             problem('replaced by nobody')
@@ -252,7 +356,7 @@ sub dispatch {
             if $m{type} ne 'replaced' && $m{serial} ne '0';
     }
 
-    problem("not told: $_") for keys %expected;
+    problem("not told: $_") for keys %expected, keys %goodbye;
 }
 
 
@@ -393,6 +497,13 @@ my %actions = (
         my $answer = ask('v' . ++$visits, 'visit');
         problem('a visit in line') if defined $answer->{rank};
     } ],
+    poll => [ 15, sub { poll(some_user()) } ],
+    quit => [ 5, sub { quit(some_user()) } ],
+    untold => [ 4, sub {
+        my $user = any(@{redis('ZRANGE', 'ENTRY_ACTIVE:{sale}', 0, -1)});
+        untold($user, leases()->{$user}{instanceId} || any(@instances))
+            if defined $user;
+    } ],
     touch => [ 8, sub {
         my $user = any(@{redis('ZRANGE', 'ENTRY_ACTIVE:{sale}', 0, -1)});
         return if !defined $user;
@@ -459,7 +570,9 @@ my @needed = (qw(waiting ready promoted expired replaced sweep resync reaped
                  released touched),
               'asked: waiting', 'asked: entered', 'asked: none',
               'let in without a stream', 'left for silence',
-              'stays by asking');
+              'stays by asking', 'polled: waiting', 'polled: ready',
+              'polled: entered', 'polled: none', 'quit the line',
+              'quit a lease', 'untold', 'told');
 my $step = 0;
 
 while ($step++ < $steps
