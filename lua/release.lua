@@ -3,8 +3,9 @@
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  the user
 -- ARGV[3]  "return": the slot is free again; "untold": the same, but only if
---          the lease was not used yet, nor asked for; "sold": the seat is gone,
---          and the slot with it, even if the lease is over by now
+--          the lease was not used yet, and its user does not ask without a
+--          stream; "sold": the seat is gone, and the slot with it, even if the
+--          lease is over by now
 -- ARGV[4]  random seed for a token
 -- ARGV[5]  only if the lease is held by this instance; empty: in any case
 -- ARGV[6]  only the lease of this token, so that a repeated call does not end a

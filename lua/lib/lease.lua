@@ -57,12 +57,12 @@ function lease.write(user, l)
 end
 
 -- Takes a slot: the caller has seen that there is one.  since: when the user
--- came.
-function lease.give(user, idx, instance, state, now, ms, seed, since)
+-- came; told: who knows, or will, without a stream.
+function lease.give(user, idx, instance, state, now, ms, seed, since, told)
     local l = {
         ends = now + ms, idx = idx, instance = instance, state = state,
         since = now, token = lease.new_token(user, idx, seed),
-        waited = math.max(now - (since or now), 0),
+        waited = math.max(now - (since or now), 0), told = told,
     }
 
     lease.write(user, l)

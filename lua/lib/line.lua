@@ -134,13 +134,18 @@ function line.leave(user)
     return idx ~= nil
 end
 
+-- Whether the user asks without a stream, and has since that time.
+function line.asks(user, oldest)
+    local seen = tonumber(redis.call('ZSCORE', key.seen, user) or '')
+
+    return seen ~= nil and seen > oldest
+end
+
 -- The connection that held the place is no more, and has not come back in time.
 -- Who asks without a stream has the place all the same, and is waited for as
 -- long as any other who does.  True if the user has left.
 function line.abandon(user, idx, oldest)
-    local seen = tonumber(redis.call('ZSCORE', key.seen, user) or '')
-
-    if seen and seen > oldest then
+    if line.asks(user, oldest) then
         local _, since = line.record(user)
 
         line.write(user, idx, '', since)

@@ -16,12 +16,15 @@ local function promote(values, now, seed, limit)
 
         if user then
             local instance, since = line.record(user)
+            -- should the stream be gone: the user will ask, and hear of it
+            local asks = instance ~= ''
+                         and line.asks(user, now - values.poll_timeout)
 
             event.count('promoted', 1)
             line.take(user)
 
             local l = lease.give(user, idx, instance, 'ready', now,
-                                 values.claim, seed, since)
+                                 values.claim, seed, since, asks)
 
             event.announce('promoted', user, instance, idx, l)
             promoted = promoted + 1

@@ -433,6 +433,25 @@ for my $state (qw(ready entered)) {
 }
 
 
+# "untold": who waited by asking when the turn came, and not by the stream
+
+{
+    my $line = line(capacity => 1, poll_timeout => 10000);
+    $line->join('in', '', 'enter');
+    $line->join($_, 'i1') for qw(asks asked);
+    $line->status($_) for qw(asks asked);
+    redis('ZADD', "WAITING_SEEN:{p$n}", now_ms() - 11000, 'asked');
+
+    $line->release('in');
+    is_deeply($line->release('asks', 'untold', 'i1', token('asks'), 'left'),
+              [ 0, 0 ], 'who asks will ask again');
+    $line->quit('asks');
+    is_deeply($line->release('asked', 'untold', 'i1', token('asked'), 'left'),
+              [ 1, 0 ], 'who has asked long ago will not');
+    well($line, 'untold, but asks');
+}
+
+
 # garbage: whatever stands in the keys, there is an answer, and the books agree
 
 {
