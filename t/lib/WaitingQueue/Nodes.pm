@@ -19,7 +19,8 @@ package WaitingQueue::Nodes;
 #     $nodes->finish;
 #
 # A location is a set of directives of its own, /NAME/EVENT?user=USER; a line is
-# one event at one of them (WaitingQueue::Line).  Everything that a test needs
+# one event at one of them (WaitingQueue::Line).  The token API with the same
+# directives is at /api/NAME/EVENT?user=USER.  Everything that a test needs
 # of one nginx or of Redis is in WaitingQueue::Fault, whose functions this
 # exports: a node is one of its nginx, and redis one of its Redis.
 #
@@ -329,6 +330,12 @@ sub new_node {
     my $locations = join '', map { <<"END" } sort keys %{ $nodes->{locations} };
         location ~ ^/$_/(?<wq_event>[^/]+)\$ {
             waiting_queue_stream;
+            waiting_queue_event \$wq_event;
+            waiting_queue_user \$arg_user;
+            $nodes->{locations}{$_}
+        }
+        location ~ ^/api/$_/(?<wq_event>[^/]+)\$ {
+            waiting_queue_api;
             waiting_queue_event \$wq_event;
             waiting_queue_user \$arg_user;
             $nodes->{locations}{$_}
