@@ -6,6 +6,9 @@ package WaitingQueue::Http2;
 #     my $h2 = WaitingQueue::Http2->new($sse, $port);
 #     my $s = $h2->open('/events/e/tickets/waiting?user=u', 'name');
 #
+#     my $t = $h2->open('/api?user=u', 'name', method => 'POST', body => 1);
+#     $t->send('a part'); $t->send('the rest', 1);
+#
 # A stream has what one of WaitingQueue::Sse has, in the same run_until().  Only
 # what a server like nginx sends is understood; headers but for the status are
 # not looked at.
@@ -96,7 +99,7 @@ sub open {
     # SETTINGS_INITIAL_WINDOW_SIZE is of the streams to come
     $self->_send($SETTINGS, 0, 0, pack 'nN', 4,
                  $options{no_window} ? 0 : 65535);
-    $self->_send($HEADERS, 0x5, $id,
+    $self->_send($HEADERS, $options{body} ? 0x4 : 0x5, $id,
                  join '', map { _field(@$_) }
                               [ ':method', $options{method} || 'GET' ],
                               [ ':scheme', 'http' ], [ ':path', $path ],
@@ -210,6 +213,14 @@ sub reset {
 
 
 sub close { $_[0]->reset }
+
+
+# of the body; a server may have ended the stream without it
+
+sub send {
+    my ($self, $bytes, $last) = @_;
+    $self->{connection}->_send(0, $last ? 1 : 0, $self->{id}, $bytes);
+}
 
 
 sub window {
