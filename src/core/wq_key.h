@@ -45,7 +45,9 @@
     X(PROMOTER,      "PROMOTION_LEASE",    "PROMOTION_LEASE")                 \
     X(ROUND,         "PROMOTION_ROUND",    "PROMOTION_ROUND")                 \
     X(SEAT_COUNT,    "seat:count:{%e}",    "seat:count:{%e}")                 \
-    X(SEAT_LOCK,     "lock:seat:{%e}:%u",  "lock:seat:{%e}:%u")
+    X(SEAT_LOCK,     "lock:seat:{%e}:%u",  "lock:seat:{%e}:%u")               \
+    X(SEAT_LINE,     "lock:seat:{%e}:%u/waiting",                             \
+                     "lock:seat:{%e}:%u/waiting")
 
 
 typedef enum {

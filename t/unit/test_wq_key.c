@@ -152,7 +152,10 @@ static const struct {
       "seat:count:{}" },
 
     { WQ_KEY_SEAT_LOCK, "lock:seat:{e1}:u1", "lock:seat:{e1}:u1",
-      "lock:seat:{}:" }
+      "lock:seat:{}:" },
+
+    { WQ_KEY_SEAT_LINE, "lock:seat:{e1}:u1/waiting",
+      "lock:seat:{e1}:u1/waiting", "lock:seat:{}:/waiting" }
 };
 
 
