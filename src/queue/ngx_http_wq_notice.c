@@ -61,6 +61,10 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
 
         ngx_http_wq_client_replaced(client);
         break;
+
+    case NGX_HTTP_WQ_NOTICE_SEAT:
+        /* is about no client */
+        break;
     }
 
     return NGX_OK;

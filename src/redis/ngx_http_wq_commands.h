@@ -166,7 +166,8 @@ ngx_int_t ngx_http_wq_decode_stream_message(wq_reply_t messages,
 typedef enum {
     NGX_HTTP_WQ_NOTICE_PROMOTED = 0,
     NGX_HTTP_WQ_NOTICE_EXPIRED,
-    NGX_HTTP_WQ_NOTICE_REPLACED
+    NGX_HTTP_WQ_NOTICE_REPLACED,
+    NGX_HTTP_WQ_NOTICE_SEAT         /* user: the seat; idx: of the waiter */
 } ngx_http_wq_notice_e;
 
 typedef struct {

@@ -29,7 +29,8 @@ static ngx_int_t ngx_http_wq_notice_id(wq_reply_t fields, const char *name,
 static const char  *ngx_http_wq_notice_types[] = {
     "promoted",
     "expired",
-    "replaced"
+    "replaced",
+    "seat"
 };
 
 
@@ -178,7 +179,7 @@ ngx_http_wq_decode_notice(const ngx_http_wq_stream_message_t *message,
 
     for (i = NGX_HTTP_WQ_NOTICE_PROMOTED; /* void */ ; i++) {
 
-        if (i > NGX_HTTP_WQ_NOTICE_REPLACED) {
+        if (i > NGX_HTTP_WQ_NOTICE_SEAT) {
             return NGX_DECLINED;
         }
 
