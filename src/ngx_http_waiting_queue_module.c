@@ -144,6 +144,13 @@ static ngx_command_t  ngx_http_waiting_queue_commands[] = {
       0,
       NULL },
 
+    { ngx_string("waiting_queue_seat_lock"),
+      NGX_HTTP_LOC_CONF|NGX_CONF_TAKE123,
+      ngx_http_waiting_queue_seat_lock,
+      NGX_HTTP_LOC_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("waiting_queue_stream"),
       NGX_HTTP_LOC_CONF|NGX_CONF_NOARGS,
       ngx_http_waiting_queue_endpoint,
@@ -283,6 +290,7 @@ ngx_http_waiting_queue_create_main_conf(ngx_conf_t *cf)
      *     mcf->queue.zone = NULL;
      *     mcf->queue.used = 0;
      *     mcf->page = NULL;
+     *     mcf->seat_lock = 0;
      */
 
     mcf->queue.zone_size = NGX_CONF_UNSET_SIZE;
@@ -570,6 +578,10 @@ ngx_http_waiting_queue_init(ngx_conf_t *cf)
 
     if (!mcf->queue.used) {
         return NGX_OK;
+    }
+
+    if (mcf->seat_lock && ngx_http_wq_seat_lock_init(cf) != NGX_OK) {
+        return NGX_ERROR;
     }
 
     if (ngx_http_wq_gate_init(cf) != NGX_OK) {

@@ -96,6 +96,18 @@
       "Leases ended by the backend with done.")                               \
     X(visits_sold, "visitsSold", "visits_sold",                               \
       "Leases ended by the backend with sold.")                               \
+    X(seats_locked, "seatsLocked", "seats_locked",                            \
+      "Requests that got the lock of their seat.")                            \
+    X(seats_waited, "seatsWaited", "seats_waited",                            \
+      "Requests that had to wait in line for it.")                            \
+    X(seats_refused, "seatsRefused", "seats_refused",                         \
+      "Requests answered with 409: the wait for it was over.")                \
+    X(seats_lapsed, "seatsLapsed", "seats_lapsed",                            \
+      "Locks whose lease was over while the request was at the backend.")     \
+    X(seats_failed, "seatsFailed", "seats_failed",                            \
+      "Requests answered with 503: Redis could not be asked for it.")         \
+    X(seats_passed_on, "seatsPassedOn", "seats_passed_on",                    \
+      "Locks handed to a request that was gone, and given on at once.")       \
     X(leaves, "leaves", "leaves",                                             \
       "Places given up after the grace time.")                                \
     X(releases, "releases", "releases",                                       \
@@ -146,6 +158,10 @@
       "Streams open.")                                                        \
     X(absent, "absent", "absent_clients",                                     \
       "Clients whose stream has ended and whose grace time has not.")         \
+    X(seats_held, "seatsHeld", "seats_held",                                  \
+      "Requests that hold the lock of a seat.")                               \
+    X(seats_waiting, "seatsWaiting", "seats_waiting",                         \
+      "Requests that wait for one.")                                          \
     X(router_lag_ms, "routerLagMs", "router_lag_milliseconds",                \
       "Age of the last message that the router has read.")                    \
     X(dispatcher_lag_ms, "dispatcherLagMs", "dispatcher_lag_milliseconds",    \

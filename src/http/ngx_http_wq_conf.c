@@ -20,8 +20,6 @@
 #define NGX_HTTP_WQ_MAX_WAITING_MAX   1000000000
 
 
-static char *ngx_http_wq_conf_value(ngx_conf_t *cf, ngx_command_t *cmd,
-    ngx_http_complex_value_t **value);
 static char *ngx_http_wq_conf_capacity_uri(ngx_conf_t *cf,
     ngx_http_wq_loc_conf_t *lcf);
 static char *ngx_http_wq_conf_default_event(ngx_conf_t *cf,
@@ -48,6 +46,9 @@ ngx_http_wq_conf_init(ngx_http_wq_loc_conf_t *lcf)
      *     lcf->concurrent = 0;
      *     lcf->has_rate = 0;
      *     lcf->rules = { 0 };
+     *     lcf->seat = NULL;
+     *     lcf->seat_wait = 0;
+     *     lcf->seat_lease = 0;
      */
 
     lcf->capacity = NGX_CONF_UNSET;
@@ -115,6 +116,8 @@ ngx_http_wq_conf_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
     if (ngx_http_wq_gate_conf_merge(cf, prev, conf) != NGX_CONF_OK) {
         return NGX_CONF_ERROR;
     }
+
+    ngx_http_wq_seat_lock_merge(cf, prev, conf);
 
     return ngx_http_wq_conf_rules(cf, conf);
 }
@@ -211,7 +214,7 @@ ngx_http_waiting_queue_user(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
-static char *
+char *
 ngx_http_wq_conf_value(ngx_conf_t *cf, ngx_command_t *cmd,
     ngx_http_complex_value_t **value)
 {

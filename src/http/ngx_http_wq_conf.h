@@ -28,6 +28,12 @@ char *ngx_http_wq_gate_conf_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
     ngx_http_wq_loc_conf_t *conf);
 
 
+/* and for that of a seat's lock */
+
+void ngx_http_wq_seat_lock_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
+    ngx_http_wq_loc_conf_t *conf);
+
+
 /* handlers of the directives of the same names, _gate that of waiting_queue */
 
 char *ngx_http_waiting_queue_event(ngx_conf_t *cf, ngx_command_t *cmd,
@@ -58,11 +64,19 @@ char *ngx_http_waiting_queue_on_error(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_waiting_queue_poll_timeout(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
+char *ngx_http_waiting_queue_seat_lock(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
 /* of both intervals */
 
 char *ngx_http_waiting_queue_interval(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
+
+/* the first word of a directive, an id or what gives one for a request */
+
+char *ngx_http_wq_conf_value(ngx_conf_t *cf, ngx_command_t *cmd,
+    ngx_http_complex_value_t **value);
 
 /* NGX_OK, or NGX_ERROR if it is no time from min ms to a year */
 

@@ -20,7 +20,6 @@
 #define NGX_HTTP_WQ_GATE_FRESH  1000
 
 
-static void ngx_http_wq_gate_wait(ngx_http_request_t *r);
 static void ngx_http_wq_gate_resume(ngx_http_wq_gate_t *gate);
 static void ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer);
@@ -110,7 +109,7 @@ ngx_http_wq_gate_ask(ngx_http_wq_gate_t *gate)
     }
 
     if (rc == NGX_OK) {
-        ngx_http_wq_gate_wait(gate->request);
+        ngx_http_wq_park(gate->request);
 
     } else {
         ngx_http_wq_visit_close(visit);
@@ -120,54 +119,13 @@ ngx_http_wq_gate_ask(ngx_http_wq_gate_t *gate)
 }
 
 
-/*
- * The body stays where it is: nothing is read but the end of the connection,
- * which ends the request and with it the gate.
- */
-
-static void
-ngx_http_wq_gate_wait(ngx_http_request_t *r)
-{
-    ngx_event_t  *rev;
-
-    rev = r->connection->read;
-
-    r->read_event_handler = ngx_http_test_reading;
-    r->write_event_handler = ngx_http_request_empty_handler;
-
-    if (rev->ready) {
-        ngx_post_event(rev, &ngx_posted_events);
-
-    } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
-
-        /* only the end of the connection would not be seen before the answer */
-
-        ngx_log_error(NGX_LOG_ERR, r->connection->log, 0,
-                      "waiting_queue: a client at the gate is not watched");
-    }
-}
-
-
 /* there is a verdict; the request may be gone when this returns */
 
 static void
 ngx_http_wq_gate_resume(ngx_http_wq_gate_t *gate)
 {
-    ngx_connection_t    *c;
-    ngx_http_request_t  *r;
-
-    r = gate->request;
-    c = r->connection;
-
     ngx_http_wq_visit_close(&gate->visit);
-
-    ngx_http_set_log_request(c->log, r);
-
-    r->read_event_handler = ngx_http_block_reading;
-    r->write_event_handler = ngx_http_core_run_phases;
-
-    ngx_http_core_run_phases(r);
-    ngx_http_run_posted_requests(c);
+    ngx_http_wq_resume(gate->request);
 }
 
 
@@ -260,23 +218,16 @@ ngx_http_wq_gate_joined(ngx_http_wq_visit_t *visit,
 static void
 ngx_http_wq_gate_lost(ngx_http_wq_visit_t *visit)
 {
-    ngx_event_t         *wev;
     ngx_http_wq_gate_t  *gate;
-    ngx_http_request_t  *r;
 
     gate = visit->data;
-    r = gate->request;
 
     ngx_http_wq_capacity_forget(&gate->asker);
     ngx_http_wq_capacity_stored(&gate->asker);
 
     ngx_http_wq_gate_unavailable(gate, NGX_HTTP_WQ_GATE_NO_REDIS);
 
-    r->read_event_handler = ngx_http_block_reading;
-    r->write_event_handler = ngx_http_core_run_phases;
-
-    wev = r->connection->write;
-    ngx_post_event(wev, &ngx_posted_events);
+    ngx_http_wq_resume_later(gate->request);
 }
 
 

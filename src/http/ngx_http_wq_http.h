@@ -45,6 +45,9 @@ typedef struct {
 typedef struct {
     ngx_http_wq_queue_conf_t   queue;
     ngx_http_wq_page_t        *page;        /* the one that is built in */
+
+    /* some location locks seats */
+    ngx_uint_t                 seat_lock;   /* unsigned  seat_lock:1; */
 } ngx_http_wq_main_conf_t;
 
 
@@ -80,6 +83,11 @@ typedef struct {
     ngx_int_t                  max_waiting;
 
     ngx_http_wq_rules_t        rules;       /* made of the above */
+
+    /* the lock of a seat */
+    ngx_http_complex_value_t  *seat;        /* NULL: none */
+    ngx_msec_t                 seat_wait;
+    ngx_msec_t                 seat_lease;
 } ngx_http_wq_loc_conf_t;
 
 
@@ -201,9 +209,29 @@ ngx_int_t ngx_http_wq_api_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_wq_status_handler(ngx_http_request_t *r);
 
 
+/*
+ * A request waits in the phase that it is in.  park(): its handler returns
+ * NGX_AGAIN, and the client is watched.  resume(): the handler is called again,
+ * and the phases go on; the request may be gone when this returns.
+ * resume_later() does it from an event of its own, if there is a next turn.
+ */
+
+void ngx_http_wq_park(ngx_http_request_t *r);
+void ngx_http_wq_resume(ngx_http_request_t *r);
+void ngx_http_wq_resume_later(ngx_http_request_t *r);
+
+
 /* the gate: its phases and its filter, of all locations */
 
 ngx_int_t ngx_http_wq_gate_init(ngx_conf_t *cf);
+
+
+/*
+ * The lock of a seat: its phase and its filters.  To be called before the
+ * gate's: of one phase the handler that was added last comes first.
+ */
+
+ngx_int_t ngx_http_wq_seat_lock_init(ngx_conf_t *cf);
 
 
 /*

@@ -43,5 +43,10 @@ static ngx_int_t
 ngx_http_wq_dispatcher_handler(ngx_http_wq_consumer_t *consumer,
     const ngx_http_wq_notice_t *notice, ngx_http_wq_batch_item_t *item)
 {
+    if (notice->type == NGX_HTTP_WQ_NOTICE_SEAT) {
+        ngx_http_wq_seat_notice(consumer->worker, notice);
+        return NGX_OK;
+    }
+
     return ngx_http_wq_client_notice(consumer->worker, notice);
 }

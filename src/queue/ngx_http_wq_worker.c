@@ -96,6 +96,7 @@ ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker)
     ngx_http_wq_grace_init(worker);
     ngx_http_wq_visits_init(worker);
     ngx_http_wq_endings_init(worker);
+    ngx_http_wq_seats_init(worker);
 
     worker->watcher = ngx_http_wq_worker_watch(worker);
     if (worker->watcher == NULL) {
@@ -193,6 +194,7 @@ ngx_http_wq_worker_stop(void)
         ngx_http_wq_reaper_stop(worker);
         ngx_http_wq_visits_destroy(worker);
         ngx_http_wq_endings_destroy(worker);
+        ngx_http_wq_seats_destroy(worker);
         ngx_http_wq_clients_destroy(worker);
         ngx_http_wq_consumer_destroy(&worker->dispatcher);
         ngx_http_wq_consumer_destroy(&worker->router);
@@ -326,6 +328,8 @@ ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
 
         ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_READER]);
         ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_ROUTER]);
+
+        ngx_http_wq_seats_drain(worker);
     }
 
     if (ngx_http_wq_clients_drain(worker, NGX_HTTP_WQ_WORKER_DRAIN_SLICE)
@@ -335,7 +339,7 @@ ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
         return;
     }
 
-    if (worker->admitted || worker->endings.count
+    if (worker->admitted || worker->endings.count || worker->seats.count
         || !ngx_queue_empty(&worker->visits))
     {
         /* the backend may still say that a seat is sold */

@@ -13,6 +13,7 @@
 
 #include "ngx_http_wq_client.h"
 #include "ngx_http_wq_consumer.h"
+#include "ngx_http_wq_seat.h"
 #include "ngx_http_wq_visit.h"
 #include "ngx_http_wq_zone.h"
 
@@ -73,6 +74,14 @@ typedef struct {
 } ngx_http_wq_endings_t;
 
 
+typedef struct {
+    ngx_rbtree_t               tree;        /* by their numbers */
+    ngx_rbtree_node_t          sentinel;
+    ngx_uint_t                 number;      /* the last one given */
+    ngx_uint_t                 count;
+} ngx_http_wq_seats_t;
+
+
 struct ngx_http_wq_worker_s {
     const ngx_http_wq_queue_conf_t  *conf;
     ngx_log_t                       *log;
@@ -99,6 +108,7 @@ struct ngx_http_wq_worker_s {
     ngx_queue_t                      visits;    /* that are open */
     ngx_uint_t                       admitted;  /* requests, not over */
     ngx_http_wq_endings_t            endings;
+    ngx_http_wq_seats_t              seats;     /* locks, asked for or held */
 
     /* Redis' clock, in ms, minus ngx_current_msec */
     int64_t                          clock;

@@ -1,0 +1,673 @@
+
+/*
+ * queue: the lock of a seat, which a request waits for and then holds.
+ *
+ *   ask -> is free -----------------------------------> held -> leave
+ *       -> in line -> a message: it is handed to us --> held     |
+ *                  -> the wait is over -> taken ---------------> unlock
+ *
+ * Who is next is decided in Redis, so it is the same for all workers and nodes.
+ * The message is what wakes a request; should it be lost, or the holder die,
+ * the request finds out by asking again: when the holder's lease is over, and
+ * now and then before that, the more often the nearer to the head of the line.
+ */
+
+
+#include <ngx_config.h>
+#include <ngx_core.h>
+
+#include "ngx_http_wq_worker.h"
+
+
+/* between two questions of the first in line, in ms; of the second twice it */
+#define NGX_HTTP_WQ_SEAT_PAUSE       250
+
+/* of all of them, in a worker that quits and reads no messages */
+#define NGX_HTTP_WQ_SEAT_LAST_PAUSE  50
+
+/*
+ * Between two tries to give a lock back, in ms: until its lease is over, but by
+ * a worker that quits only so often.
+ */
+#define NGX_HTTP_WQ_SEAT_RETRY       1000
+#define NGX_HTTP_WQ_SEAT_LAST_TRIES  30
+
+
+typedef enum {
+    NGX_HTTP_WQ_SEAT_WANTED = 0,
+    NGX_HTTP_WQ_SEAT_OURS,
+    NGX_HTTP_WQ_SEAT_OVER,          /* lapsed, and not left yet */
+    NGX_HTTP_WQ_SEAT_LEFT           /* the request has gone */
+} ngx_http_wq_seat_state_e;
+
+
+struct ngx_http_wq_seat_s {
+    ngx_rbtree_node_t             node;     /* its key is the number */
+    ngx_http_wq_worker_t         *worker;
+    ngx_http_wq_seat_wish_t       wish;
+    ngx_http_wq_seat_state_e      state;
+
+    /* of the wait, then of the lease; the next question, or try */
+    ngx_http_wq_timer_t           deadline;
+    ngx_http_wq_timer_t           again;
+
+    ngx_msec_t                    asked;
+    ngx_msec_t                    ends;     /* when the lock lapses, at most */
+    ngx_uint_t                    tries;
+
+    unsigned                      under_way:1;  /* a question, or a try */
+    unsigned                      known:1;  /* to Redis, for all we know */
+    unsigned                      in_line:1;
+    unsigned                      deaf:1;   /* the last was not answered */
+    unsigned                      late:1;   /* the wait was over before */
+
+    u_char                        ids[1];
+};
+
+
+static ngx_http_wq_seat_t *ngx_http_wq_seat_create(
+    ngx_http_wq_worker_t *worker, const ngx_http_wq_seat_wish_t *wish);
+static void ngx_http_wq_seat_free(ngx_http_wq_seat_t *seat);
+static ngx_http_wq_seat_t *ngx_http_wq_seat_find(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_notice_t *notice);
+static void ngx_http_wq_seat_describe(ngx_http_wq_seat_t *seat,
+    ngx_http_wq_seat_call_t *call);
+static ngx_int_t ngx_http_wq_seat_send(ngx_http_wq_seat_t *seat);
+static void ngx_http_wq_seat_answered(void *data,
+    ngx_http_wq_result_t *result);
+static void ngx_http_wq_seat_wait(ngx_http_wq_seat_t *seat,
+    const ngx_http_wq_seat_lock_reply_t *reply);
+static void ngx_http_wq_seat_hold(ngx_http_wq_seat_t *seat, ngx_msec_t left);
+static void ngx_http_wq_seat_give_up(ngx_http_wq_seat_t *seat,
+    ngx_http_wq_seat_e outcome);
+static void ngx_http_wq_seat_unlock(ngx_http_wq_seat_t *seat);
+static void ngx_http_wq_seat_unlocked(void *data,
+    ngx_http_wq_result_t *result);
+static void ngx_http_wq_seat_pass_on(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_notice_t *notice);
+static void ngx_http_wq_seat_passed_on(void *data,
+    ngx_http_wq_result_t *result);
+static void ngx_http_wq_seat_deadline_handler(ngx_event_t *ev);
+static void ngx_http_wq_seat_again_handler(ngx_event_t *ev);
+
+
+#define ngx_http_wq_seat_count(seat, field)                                   \
+    wq_counter_add((seat)->worker->slot->counters.field, 1)
+
+#define ngx_http_wq_seat_gauge(seat, field, n)                                \
+    wq_counter_set((seat)->worker->slot->gauges.field,                        \
+                   (seat)->worker->slot->gauges.field + (wq_counter_t) (n))
+
+
+void
+ngx_http_wq_seats_init(ngx_http_wq_worker_t *worker)
+{
+    ngx_rbtree_init(&worker->seats.tree, &worker->seats.sentinel,
+                    ngx_rbtree_insert_value);
+}
+
+
+void
+ngx_http_wq_seats_drain(ngx_http_wq_worker_t *worker)
+{
+    ngx_rbtree_t        *tree;
+    ngx_rbtree_node_t   *node;
+    ngx_http_wq_seat_t  *seat;
+
+    tree = &worker->seats.tree;
+
+    if (tree->root == tree->sentinel) {
+        return;
+    }
+
+    for (node = ngx_rbtree_min(tree->root, tree->sentinel);
+         node;
+         node = ngx_rbtree_next(tree, node))
+    {
+        seat = (ngx_http_wq_seat_t *) node;
+
+        if (seat->state == NGX_HTTP_WQ_SEAT_WANTED && !seat->under_way) {
+            ngx_http_wq_timer_set(&seat->again, 1);
+        }
+    }
+}
+
+
+void
+ngx_http_wq_seats_destroy(ngx_http_wq_worker_t *worker)
+{
+    ngx_rbtree_t        *tree;
+    ngx_http_wq_seat_t  *seat;
+
+    tree = &worker->seats.tree;
+
+    while (tree->root != tree->sentinel) {
+        seat = (ngx_http_wq_seat_t *) ngx_rbtree_min(tree->root,
+                                                     tree->sentinel);
+
+        if (seat->state != NGX_HTTP_WQ_SEAT_LEFT) {
+            seat->wish.handler(seat->wish.data, NGX_HTTP_WQ_SEAT_LOST);
+        }
+
+        ngx_http_wq_seat_free(seat);
+    }
+}
+
+
+ngx_int_t
+ngx_http_wq_seat_ask(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_seat_wish_t *wish, ngx_http_wq_seat_t **seat)
+{
+    ngx_int_t            rc;
+    ngx_http_wq_seat_t  *s;
+
+    s = ngx_http_wq_seat_create(worker, wish);
+    if (s == NULL) {
+        wq_counter_add(worker->slot->counters.seats_failed, 1);
+        return NGX_ERROR;
+    }
+
+    rc = ngx_http_wq_seat_send(s);
+
+    if (rc != NGX_OK) {
+        ngx_http_wq_seat_count(s, seats_failed);
+        ngx_http_wq_seat_free(s);
+        return rc;
+    }
+
+    if (s->wish.wait) {
+        ngx_http_wq_timer_set(&s->deadline, s->wish.wait);
+    }
+
+    ngx_http_wq_seat_gauge(s, seats_waiting, 1);
+
+    *seat = s;
+
+    return NGX_OK;
+}
+
+
+static ngx_http_wq_seat_t *
+ngx_http_wq_seat_create(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_seat_wish_t *wish)
+{
+    u_char              *p;
+    ngx_http_wq_seat_t  *seat;
+
+    seat = ngx_calloc(sizeof(ngx_http_wq_seat_t) + wish->event.len
+                      + wish->seat.len, worker->log);
+    if (seat == NULL) {
+        return NULL;
+    }
+
+    seat->worker = worker;
+    seat->wish = *wish;
+
+    p = seat->ids;
+
+    seat->wish.event.data = p;
+    p = ngx_cpymem(p, wish->event.data, wish->event.len);
+    seat->wish.seat.data = p;
+    ngx_memcpy(p, wish->seat.data, wish->seat.len);
+
+    /* somebody is owed an answer, or the seat is not free */
+
+    ngx_http_wq_timer_init(&seat->deadline, ngx_http_wq_seat_deadline_handler,
+                           seat, 0, worker->log);
+    ngx_http_wq_timer_init(&seat->again, ngx_http_wq_seat_again_handler, seat,
+                           0, worker->log);
+
+    seat->node.key = ++worker->seats.number;
+
+    ngx_rbtree_insert(&worker->seats.tree, &seat->node);
+    worker->seats.count++;
+
+    return seat;
+}
+
+
+static void
+ngx_http_wq_seat_free(ngx_http_wq_seat_t *seat)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = seat->worker;
+
+    ngx_http_wq_timer_stop(&seat->deadline);
+    ngx_http_wq_timer_stop(&seat->again);
+
+    ngx_rbtree_delete(&worker->seats.tree, &seat->node);
+    worker->seats.count--;
+
+    ngx_free(seat);
+}
+
+
+/* the request that a message means; NULL if it is gone */
+
+static ngx_http_wq_seat_t *
+ngx_http_wq_seat_find(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_notice_t *notice)
+{
+    ngx_rbtree_node_t        *node, *sentinel;
+    ngx_http_wq_seat_wish_t  *wish;
+
+    node = worker->seats.tree.root;
+    sentinel = worker->seats.tree.sentinel;
+
+    while (node != sentinel && node->key != notice->idx) {
+        node = notice->idx < node->key ? node->left : node->right;
+    }
+
+    if (node == sentinel) {
+        return NULL;
+    }
+
+    wish = &((ngx_http_wq_seat_t *) node)->wish;
+
+    if (wish->event.len != notice->event.len
+        || wish->seat.len != notice->user.len
+        || ngx_memcmp(wish->event.data, notice->event.data, wish->event.len)
+        || ngx_memcmp(wish->seat.data, notice->user.data, wish->seat.len))
+    {
+        return NULL;
+    }
+
+    return (ngx_http_wq_seat_t *) node;
+}
+
+
+static void
+ngx_http_wq_seat_describe(ngx_http_wq_seat_t *seat,
+    ngx_http_wq_seat_call_t *call)
+{
+    call->event = seat->wish.event;
+    call->seat = seat->wish.seat;
+    call->instance = seat->worker->instance;
+    call->number = seat->node.key;
+    call->wait = seat->wish.wait;
+    call->lease = seat->wish.lease;
+}
+
+
+static ngx_int_t
+ngx_http_wq_seat_send(ngx_http_wq_seat_t *seat)
+{
+    ngx_int_t                rc;
+    ngx_http_wq_worker_t    *worker;
+    ngx_http_wq_reply_to_t   to;
+    ngx_http_wq_seat_call_t  call;
+
+    worker = seat->worker;
+
+    ngx_http_wq_seat_describe(seat, &call);
+
+    to.handler = ngx_http_wq_seat_answered;
+    to.data = seat;
+    to.operation = NULL;
+
+    rc = ngx_http_wq_call_seat_lock(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                    &worker->keyspace, &call, &to);
+
+    if (rc == NGX_OK) {
+        seat->asked = ngx_current_msec;
+        seat->under_way = 1;
+        seat->known = 1;
+    }
+
+    return rc;
+}
+
+
+static void
+ngx_http_wq_seat_answered(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_seat_t *seat = data;
+
+    int64_t                         left;
+    ngx_int_t                       rc;
+    ngx_http_wq_seat_lock_reply_t   reply;
+
+    seat->under_way = 0;
+
+    if (seat->state == NGX_HTTP_WQ_SEAT_LEFT) {
+        ngx_http_wq_seat_unlock(seat);
+        return;
+    }
+
+    if (seat->state != NGX_HTTP_WQ_SEAT_WANTED) {
+        /* a message was quicker */
+        return;
+    }
+
+    rc = ngx_http_wq_decode_seat_lock(
+             seat->worker->links[NGX_HTTP_WQ_COMMANDS], result, &reply);
+
+    seat->deaf = (rc != NGX_OK);
+
+    if (seat->deaf) {
+
+        if (!seat->in_line) {
+            ngx_http_wq_seat_give_up(seat, NGX_HTTP_WQ_SEAT_NO_REDIS);
+            return;
+        }
+
+        ngx_http_wq_seat_wait(seat, NULL);
+        return;
+    }
+
+    if (reply.held) {
+
+        /* counted from the question, not from the answer: rather too little */
+
+        left = reply.left >= 0 ? reply.left : (int64_t) seat->wish.lease;
+        left -= (ngx_msec_int_t) (ngx_current_msec - seat->asked);
+
+        if (left > 0) {
+            ngx_http_wq_seat_hold(seat, (ngx_msec_t) left);
+            return;
+        }
+
+    } else if (seat->wish.wait == 0) {
+        seat->known = 0;
+    }
+
+    if (seat->wish.wait == 0 || seat->late) {
+        ngx_http_wq_seat_give_up(seat, NGX_HTTP_WQ_SEAT_TAKEN);
+        return;
+    }
+
+    if (!seat->in_line) {
+        seat->in_line = 1;
+        ngx_http_wq_seat_count(seat, seats_waited);
+    }
+
+    ngx_http_wq_seat_wait(seat, &reply);
+}
+
+
+/* until it is asked for again; reply is NULL when there was none */
+
+static void
+ngx_http_wq_seat_wait(ngx_http_wq_seat_t *seat,
+    const ngx_http_wq_seat_lock_reply_t *reply)
+{
+    int64_t  ms;
+
+    if (seat->worker->draining) {
+        ngx_http_wq_timer_set(&seat->again, NGX_HTTP_WQ_SEAT_LAST_PAUSE);
+        return;
+    }
+
+    ms = NGX_HTTP_WQ_SEAT_PAUSE;
+
+    if (reply) {
+
+        /* the wait is over in a minute, whatever Redis says */
+        if (reply->before > 0) {
+            ms *= ngx_min(reply->before, 240) + 1;
+        }
+
+        if (reply->left >= 0 && reply->left < ms) {
+            ms = reply->left + 1;
+        }
+    }
+
+    /* not all at once */
+    ms += (int64_t) ngx_random() % (ms / 8 + 8);
+
+    ngx_http_wq_timer_set(&seat->again, (ngx_msec_t) ms);
+}
+
+
+static void
+ngx_http_wq_seat_hold(ngx_http_wq_seat_t *seat, ngx_msec_t left)
+{
+    seat->state = NGX_HTTP_WQ_SEAT_OURS;
+    seat->ends = ngx_current_msec + left;
+
+    ngx_http_wq_timer_stop(&seat->again);
+    ngx_http_wq_timer_set(&seat->deadline, left);
+
+    ngx_http_wq_seat_gauge(seat, seats_waiting, -1);
+    ngx_http_wq_seat_gauge(seat, seats_held, 1);
+    ngx_http_wq_seat_count(seat, seats_locked);
+
+    seat->wish.handler(seat->wish.data, NGX_HTTP_WQ_SEAT_HELD);
+}
+
+
+static void
+ngx_http_wq_seat_give_up(ngx_http_wq_seat_t *seat, ngx_http_wq_seat_e outcome)
+{
+    ngx_http_wq_seat_wish_t  wish;
+
+    if (outcome == NGX_HTTP_WQ_SEAT_TAKEN) {
+        ngx_http_wq_seat_count(seat, seats_refused);
+
+    } else {
+        ngx_http_wq_seat_count(seat, seats_failed);
+    }
+
+    wish = seat->wish;
+
+    ngx_http_wq_seat_leave(seat);
+
+    wish.handler(wish.data, outcome);
+}
+
+
+void
+ngx_http_wq_seat_leave(ngx_http_wq_seat_t *seat)
+{
+    ngx_http_wq_timer_stop(&seat->deadline);
+    ngx_http_wq_timer_stop(&seat->again);
+
+    if (seat->state == NGX_HTTP_WQ_SEAT_WANTED) {
+        ngx_http_wq_seat_gauge(seat, seats_waiting, -1);
+
+        /* should it have been handed to us in this moment */
+        seat->ends = ngx_current_msec + seat->wish.lease;
+
+    } else {
+        ngx_http_wq_seat_gauge(seat, seats_held, -1);
+    }
+
+    seat->state = NGX_HTTP_WQ_SEAT_LEFT;
+
+    if (!seat->known) {
+        ngx_http_wq_seat_free(seat);
+        return;
+    }
+
+    /* a question that came after the unlock would take the lock again */
+
+    if (!seat->under_way) {
+        ngx_http_wq_seat_unlock(seat);
+    }
+}
+
+
+/* the seat may be gone when this returns */
+
+static void
+ngx_http_wq_seat_unlock(ngx_http_wq_seat_t *seat)
+{
+    ngx_http_wq_worker_t     *worker;
+    ngx_http_wq_reply_to_t    to;
+    ngx_http_wq_seat_call_t   call;
+
+    worker = seat->worker;
+
+    if (seat->tries
+        && ((ngx_msec_int_t) (seat->ends - ngx_current_msec) <= 0
+            || (worker->draining
+                && seat->tries >= NGX_HTTP_WQ_SEAT_LAST_TRIES)))
+    {
+        ngx_http_wq_seat_free(seat);
+        return;
+    }
+
+    seat->tries++;
+
+    ngx_http_wq_seat_describe(seat, &call);
+
+    to.handler = ngx_http_wq_seat_unlocked;
+    to.data = seat;
+    to.operation = NULL;
+
+    if (ngx_http_wq_call_seat_unlock(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                     &worker->keyspace, &call, &to)
+        == NGX_OK)
+    {
+        seat->under_way = 1;
+        return;
+    }
+
+    ngx_http_wq_timer_set(&seat->again, NGX_HTTP_WQ_SEAT_RETRY);
+}
+
+
+static void
+ngx_http_wq_seat_unlocked(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_seat_t *seat = data;
+
+    ngx_http_wq_seat_unlock_reply_t  reply;
+
+    seat->under_way = 0;
+
+    if (ngx_http_wq_decode_seat_unlock(
+            seat->worker->links[NGX_HTTP_WQ_COMMANDS], result, &reply)
+        == NGX_OK)
+    {
+        ngx_http_wq_seat_free(seat);
+        return;
+    }
+
+    ngx_http_wq_timer_set(&seat->again, NGX_HTTP_WQ_SEAT_RETRY);
+}
+
+
+/*
+ * A message may be old, and the lock another's by now: one that was under way
+ * for half the lease is not believed but asked about.
+ */
+
+void
+ngx_http_wq_seat_notice(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_notice_t *notice)
+{
+    int64_t              left;
+    ngx_http_wq_seat_t  *seat;
+
+    seat = ngx_http_wq_seat_find(worker, notice);
+
+    if (seat == NULL) {
+        ngx_http_wq_seat_pass_on(worker, notice);
+        return;
+    }
+
+    if (seat->state != NGX_HTTP_WQ_SEAT_WANTED) {
+        /* it is known already, or given back */
+        return;
+    }
+
+    left = notice->expires - worker->clock - (int64_t) ngx_current_msec;
+    left = ngx_min(left, (int64_t) seat->wish.lease);
+
+    if (worker->clock && 2 * left >= (int64_t) seat->wish.lease) {
+        ngx_http_wq_seat_hold(seat, (ngx_msec_t) left);
+        return;
+    }
+
+    if (!seat->under_way) {
+        ngx_http_wq_timer_set(&seat->again, 0);
+    }
+}
+
+
+/* nobody here waits for it any more: the next is not to wait for the lease */
+
+static void
+ngx_http_wq_seat_pass_on(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_notice_t *notice)
+{
+    ngx_http_wq_reply_to_t   to;
+    ngx_http_wq_seat_call_t  call;
+
+    ngx_memzero(&call, sizeof(ngx_http_wq_seat_call_t));
+
+    call.event = notice->event;
+    call.seat = notice->user;
+    call.instance = worker->instance;
+    call.number = notice->idx;
+
+    to.handler = ngx_http_wq_seat_passed_on;
+    to.data = worker;
+    to.operation = NULL;
+
+    (void) ngx_http_wq_call_seat_unlock(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                        &worker->keyspace, &call, &to);
+}
+
+
+static void
+ngx_http_wq_seat_passed_on(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_worker_t *worker = data;
+
+    ngx_http_wq_seat_unlock_reply_t  reply;
+
+    if (ngx_http_wq_decode_seat_unlock(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                       result, &reply)
+        == NGX_OK)
+    {
+        wq_counter_add(worker->slot->counters.seats_passed_on, reply.held);
+    }
+}
+
+
+static void
+ngx_http_wq_seat_deadline_handler(ngx_event_t *ev)
+{
+    ngx_http_wq_seat_t  *seat;
+
+    seat = ngx_http_wq_timer_data(ev);
+
+    if (seat->state == NGX_HTTP_WQ_SEAT_OURS) {
+        seat->state = NGX_HTTP_WQ_SEAT_OVER;
+        ngx_http_wq_seat_count(seat, seats_lapsed);
+
+        seat->wish.handler(seat->wish.data, NGX_HTTP_WQ_SEAT_LAPSED);
+        return;
+    }
+
+    if (!seat->in_line) {
+        /* the first answer decides, however short the wait is */
+        seat->late = 1;
+        return;
+    }
+
+    ngx_http_wq_seat_give_up(seat, seat->deaf ? NGX_HTTP_WQ_SEAT_NO_REDIS
+                                              : NGX_HTTP_WQ_SEAT_TAKEN);
+}
+
+
+static void
+ngx_http_wq_seat_again_handler(ngx_event_t *ev)
+{
+    ngx_http_wq_seat_t  *seat;
+
+    seat = ngx_http_wq_timer_data(ev);
+
+    if (seat->state == NGX_HTTP_WQ_SEAT_LEFT) {
+        ngx_http_wq_seat_unlock(seat);
+        return;
+    }
+
+    if (ngx_http_wq_seat_send(seat) != NGX_OK) {
+        seat->deaf = 1;
+        ngx_http_wq_seat_wait(seat, NULL);
+    }
+}
