@@ -83,7 +83,11 @@ my %process_counters = map { @$_[0] => "waiting_queue_$$_[1]_total" }
     [ apiJoins => 'api_joins' ], [ apiPolls => 'api_polls' ],
     [ apiQuits => 'api_quits' ], [ apiUnavailable => 'api_unavailable' ],
     [ tokensRefused => 'tokens_refused' ], [ visitsDone => 'visits_done' ],
-    [ visitsSold => 'visits_sold' ], [ leaves => 'leaves' ],
+    [ visitsSold => 'visits_sold' ],
+    [ seatsLocked => 'seats_locked' ], [ seatsWaited => 'seats_waited' ],
+    [ seatsRefused => 'seats_refused' ], [ seatsLapsed => 'seats_lapsed' ],
+    [ seatsFailed => 'seats_failed' ],
+    [ seatsPassedOn => 'seats_passed_on' ], [ leaves => 'leaves' ],
     [ releases => 'releases' ], [ promoteRounds => 'promote_rounds' ],
     [ promoteCalls => 'promote_calls' ],
     [ promoteUs => 'promote_microseconds' ], [ promoted => 'promotions' ],
@@ -99,6 +103,7 @@ my %process_counters = map { @$_[0] => "waiting_queue_$$_[1]_total" }
 
 my %process_gauges = map { @$_[0] => "waiting_queue_$$_[1]" }
     [ streams => 'streams' ], [ absent => 'absent_clients' ],
+    [ seatsHeld => 'seats_held' ], [ seatsWaiting => 'seats_waiting' ],
     [ routerLagMs => 'router_lag_milliseconds' ],
     [ dispatcherLagMs => 'dispatcher_lag_milliseconds' ],
     [ broadcastLastUs => 'broadcast_last_microseconds' ];

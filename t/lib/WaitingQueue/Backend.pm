@@ -7,7 +7,7 @@ package WaitingQueue::Backend;
 #     $ENV{TEST_NGINX_FASTCGI_PORT} = $backend->fastcgi_port;
 #     ...
 #     my @seen = $backend->requests;      { method, uri, head, body } each
-#     $backend->forget;
+#     $backend->forget;                   and holds all anew
 #     $backend->let_go('a');
 #
 # Arguments of a request say how it is answered:
@@ -111,7 +111,7 @@ sub requests {
 
 sub forget {
     my $self = shift;
-    unlink "$self->{dir}/log";
+    unlink "$self->{dir}/log", glob "$self->{dir}/go-*";
 }
 
 
