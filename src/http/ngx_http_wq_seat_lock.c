@@ -140,7 +140,8 @@ ngx_http_wq_seat_lock_handler(ngx_http_request_t *r)
 
     rc = ngx_http_wq_find_event(r, &event);
 
-    if (rc == NGX_ERROR || ngx_http_complex_value(r, lcf->seat, &name) != NGX_OK)
+    if (rc == NGX_ERROR
+        || ngx_http_complex_value(r, lcf->seat, &name) != NGX_OK)
     {
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }

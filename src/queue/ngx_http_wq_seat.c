@@ -16,7 +16,7 @@
 #include <ngx_config.h>
 #include <ngx_core.h>
 
-#include "ngx_http_wq_worker.h"
+#include "ngx_http_wq_seat_internal.h"
 
 
 /* between two questions of the first in line, in ms; of the second twice it */
@@ -33,43 +33,6 @@
 #define NGX_HTTP_WQ_SEAT_LAST_TRIES  30
 
 
-typedef enum {
-    NGX_HTTP_WQ_SEAT_WANTED = 0,
-    NGX_HTTP_WQ_SEAT_OURS,
-    NGX_HTTP_WQ_SEAT_OVER,          /* lapsed, and not left yet */
-    NGX_HTTP_WQ_SEAT_LEFT           /* the request has gone */
-} ngx_http_wq_seat_state_e;
-
-
-struct ngx_http_wq_seat_s {
-    ngx_rbtree_node_t             node;     /* its key is the number */
-    ngx_http_wq_worker_t         *worker;
-    ngx_http_wq_seat_wish_t       wish;
-    ngx_http_wq_seat_state_e      state;
-
-    /* of the wait, then of the lease; the next question, or try */
-    ngx_http_wq_timer_t           deadline;
-    ngx_http_wq_timer_t           again;
-
-    ngx_msec_t                    asked;
-    ngx_msec_t                    ends;     /* when the lock lapses, at most */
-    ngx_uint_t                    tries;
-
-    unsigned                      under_way:1;  /* a question, or a try */
-    unsigned                      known:1;  /* to Redis, for all we know */
-    unsigned                      in_line:1;
-    unsigned                      deaf:1;   /* the last was not answered */
-    unsigned                      late:1;   /* the wait was over before */
-
-    u_char                        ids[1];
-};
-
-
-static ngx_http_wq_seat_t *ngx_http_wq_seat_create(
-    ngx_http_wq_worker_t *worker, const ngx_http_wq_seat_wish_t *wish);
-static void ngx_http_wq_seat_free(ngx_http_wq_seat_t *seat);
-static ngx_http_wq_seat_t *ngx_http_wq_seat_find(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_notice_t *notice);
 static void ngx_http_wq_seat_describe(ngx_http_wq_seat_t *seat,
     ngx_http_wq_seat_call_t *call);
 static ngx_int_t ngx_http_wq_seat_send(ngx_http_wq_seat_t *seat);
@@ -77,18 +40,11 @@ static void ngx_http_wq_seat_answered(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_seat_wait(ngx_http_wq_seat_t *seat,
     const ngx_http_wq_seat_lock_reply_t *reply);
-static void ngx_http_wq_seat_hold(ngx_http_wq_seat_t *seat, ngx_msec_t left);
 static void ngx_http_wq_seat_give_up(ngx_http_wq_seat_t *seat,
     ngx_http_wq_seat_e outcome);
 static void ngx_http_wq_seat_unlock(ngx_http_wq_seat_t *seat);
 static void ngx_http_wq_seat_unlocked(void *data,
     ngx_http_wq_result_t *result);
-static void ngx_http_wq_seat_pass_on(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_notice_t *notice);
-static void ngx_http_wq_seat_passed_on(void *data,
-    ngx_http_wq_result_t *result);
-static void ngx_http_wq_seat_deadline_handler(ngx_event_t *ev);
-static void ngx_http_wq_seat_again_handler(ngx_event_t *ev);
 
 
 #define ngx_http_wq_seat_count(seat, field)                                   \
@@ -97,61 +53,6 @@ static void ngx_http_wq_seat_again_handler(ngx_event_t *ev);
 #define ngx_http_wq_seat_gauge(seat, field, n)                                \
     wq_counter_set((seat)->worker->slot->gauges.field,                        \
                    (seat)->worker->slot->gauges.field + (wq_counter_t) (n))
-
-
-void
-ngx_http_wq_seats_init(ngx_http_wq_worker_t *worker)
-{
-    ngx_rbtree_init(&worker->seats.tree, &worker->seats.sentinel,
-                    ngx_rbtree_insert_value);
-}
-
-
-void
-ngx_http_wq_seats_drain(ngx_http_wq_worker_t *worker)
-{
-    ngx_rbtree_t        *tree;
-    ngx_rbtree_node_t   *node;
-    ngx_http_wq_seat_t  *seat;
-
-    tree = &worker->seats.tree;
-
-    if (tree->root == tree->sentinel) {
-        return;
-    }
-
-    for (node = ngx_rbtree_min(tree->root, tree->sentinel);
-         node;
-         node = ngx_rbtree_next(tree, node))
-    {
-        seat = (ngx_http_wq_seat_t *) node;
-
-        if (seat->state == NGX_HTTP_WQ_SEAT_WANTED && !seat->under_way) {
-            ngx_http_wq_timer_set(&seat->again, 1);
-        }
-    }
-}
-
-
-void
-ngx_http_wq_seats_destroy(ngx_http_wq_worker_t *worker)
-{
-    ngx_rbtree_t        *tree;
-    ngx_http_wq_seat_t  *seat;
-
-    tree = &worker->seats.tree;
-
-    while (tree->root != tree->sentinel) {
-        seat = (ngx_http_wq_seat_t *) ngx_rbtree_min(tree->root,
-                                                     tree->sentinel);
-
-        if (seat->state != NGX_HTTP_WQ_SEAT_LEFT) {
-            seat->wish.handler(seat->wish.data, NGX_HTTP_WQ_SEAT_LOST);
-        }
-
-        ngx_http_wq_seat_free(seat);
-    }
-}
 
 
 ngx_int_t
@@ -184,96 +85,6 @@ ngx_http_wq_seat_ask(ngx_http_wq_worker_t *worker,
     *seat = s;
 
     return NGX_OK;
-}
-
-
-static ngx_http_wq_seat_t *
-ngx_http_wq_seat_create(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_seat_wish_t *wish)
-{
-    u_char              *p;
-    ngx_http_wq_seat_t  *seat;
-
-    seat = ngx_calloc(sizeof(ngx_http_wq_seat_t) + wish->event.len
-                      + wish->seat.len, worker->log);
-    if (seat == NULL) {
-        return NULL;
-    }
-
-    seat->worker = worker;
-    seat->wish = *wish;
-
-    p = seat->ids;
-
-    seat->wish.event.data = p;
-    p = ngx_cpymem(p, wish->event.data, wish->event.len);
-    seat->wish.seat.data = p;
-    ngx_memcpy(p, wish->seat.data, wish->seat.len);
-
-    /* somebody is owed an answer, or the seat is not free */
-
-    ngx_http_wq_timer_init(&seat->deadline, ngx_http_wq_seat_deadline_handler,
-                           seat, 0, worker->log);
-    ngx_http_wq_timer_init(&seat->again, ngx_http_wq_seat_again_handler, seat,
-                           0, worker->log);
-
-    seat->node.key = ++worker->seats.number;
-
-    ngx_rbtree_insert(&worker->seats.tree, &seat->node);
-    worker->seats.count++;
-
-    return seat;
-}
-
-
-static void
-ngx_http_wq_seat_free(ngx_http_wq_seat_t *seat)
-{
-    ngx_http_wq_worker_t  *worker;
-
-    worker = seat->worker;
-
-    ngx_http_wq_timer_stop(&seat->deadline);
-    ngx_http_wq_timer_stop(&seat->again);
-
-    ngx_rbtree_delete(&worker->seats.tree, &seat->node);
-    worker->seats.count--;
-
-    ngx_free(seat);
-}
-
-
-/* the request that a message means; NULL if it is gone */
-
-static ngx_http_wq_seat_t *
-ngx_http_wq_seat_find(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_notice_t *notice)
-{
-    ngx_rbtree_node_t        *node, *sentinel;
-    ngx_http_wq_seat_wish_t  *wish;
-
-    node = worker->seats.tree.root;
-    sentinel = worker->seats.tree.sentinel;
-
-    while (node != sentinel && node->key != notice->idx) {
-        node = notice->idx < node->key ? node->left : node->right;
-    }
-
-    if (node == sentinel) {
-        return NULL;
-    }
-
-    wish = &((ngx_http_wq_seat_t *) node)->wish;
-
-    if (wish->event.len != notice->event.len
-        || wish->seat.len != notice->user.len
-        || ngx_memcmp(wish->event.data, notice->event.data, wish->event.len)
-        || ngx_memcmp(wish->seat.data, notice->user.data, wish->seat.len))
-    {
-        return NULL;
-    }
-
-    return (ngx_http_wq_seat_t *) node;
 }
 
 
@@ -420,7 +231,7 @@ ngx_http_wq_seat_wait(ngx_http_wq_seat_t *seat,
 }
 
 
-static void
+void
 ngx_http_wq_seat_hold(ngx_http_wq_seat_t *seat, ngx_msec_t left)
 {
     seat->state = NGX_HTTP_WQ_SEAT_OURS;
@@ -549,86 +360,7 @@ ngx_http_wq_seat_unlocked(void *data, ngx_http_wq_result_t *result)
 }
 
 
-/*
- * A message may be old, and the lock another's by now: one that was under way
- * for half the lease is not believed but asked about.
- */
-
 void
-ngx_http_wq_seat_notice(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_notice_t *notice)
-{
-    int64_t              left;
-    ngx_http_wq_seat_t  *seat;
-
-    seat = ngx_http_wq_seat_find(worker, notice);
-
-    if (seat == NULL) {
-        ngx_http_wq_seat_pass_on(worker, notice);
-        return;
-    }
-
-    if (seat->state != NGX_HTTP_WQ_SEAT_WANTED) {
-        /* it is known already, or given back */
-        return;
-    }
-
-    left = notice->expires - worker->clock - (int64_t) ngx_current_msec;
-    left = ngx_min(left, (int64_t) seat->wish.lease);
-
-    if (worker->clock && 2 * left >= (int64_t) seat->wish.lease) {
-        ngx_http_wq_seat_hold(seat, (ngx_msec_t) left);
-        return;
-    }
-
-    if (!seat->under_way) {
-        ngx_http_wq_timer_set(&seat->again, 0);
-    }
-}
-
-
-/* nobody here waits for it any more: the next is not to wait for the lease */
-
-static void
-ngx_http_wq_seat_pass_on(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_notice_t *notice)
-{
-    ngx_http_wq_reply_to_t   to;
-    ngx_http_wq_seat_call_t  call;
-
-    ngx_memzero(&call, sizeof(ngx_http_wq_seat_call_t));
-
-    call.event = notice->event;
-    call.seat = notice->user;
-    call.instance = worker->instance;
-    call.number = notice->idx;
-
-    to.handler = ngx_http_wq_seat_passed_on;
-    to.data = worker;
-    to.operation = NULL;
-
-    (void) ngx_http_wq_call_seat_unlock(worker->links[NGX_HTTP_WQ_COMMANDS],
-                                        &worker->keyspace, &call, &to);
-}
-
-
-static void
-ngx_http_wq_seat_passed_on(void *data, ngx_http_wq_result_t *result)
-{
-    ngx_http_wq_worker_t *worker = data;
-
-    ngx_http_wq_seat_unlock_reply_t  reply;
-
-    if (ngx_http_wq_decode_seat_unlock(worker->links[NGX_HTTP_WQ_COMMANDS],
-                                       result, &reply)
-        == NGX_OK)
-    {
-        wq_counter_add(worker->slot->counters.seats_passed_on, reply.held);
-    }
-}
-
-
-static void
 ngx_http_wq_seat_deadline_handler(ngx_event_t *ev)
 {
     ngx_http_wq_seat_t  *seat;
@@ -654,7 +386,7 @@ ngx_http_wq_seat_deadline_handler(ngx_event_t *ev)
 }
 
 
-static void
+void
 ngx_http_wq_seat_again_handler(ngx_event_t *ev)
 {
     ngx_http_wq_seat_t  *seat;

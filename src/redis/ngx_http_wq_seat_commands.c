@@ -13,17 +13,9 @@
 #define NGX_HTTP_WQ_SEAT_ARGV  (NGX_HTTP_WQ_SEAT_KEYS + 6)
 
 
-/* the words of both scripts, and what they stand in */
-
-typedef struct {
-    ngx_str_t   argv[NGX_HTTP_WQ_SEAT_ARGV];
-    u_char      keys[NGX_HTTP_WQ_SEAT_KEYS][NGX_HTTP_WQ_KEY_MAX];
-    u_char      numbers[3][NGX_INT64_LEN];
-} ngx_http_wq_seat_words_t;
-
-
-static void ngx_http_wq_seat_words(ngx_http_wq_seat_words_t *words,
-    const wq_keyspace_t *keyspace, const ngx_http_wq_seat_call_t *seat);
+static ngx_int_t ngx_http_wq_seat_script(ngx_http_wq_link_t *link,
+    ngx_http_wq_script_e script, const wq_keyspace_t *keyspace,
+    const ngx_http_wq_seat_call_t *seat, const ngx_http_wq_reply_to_t *to);
 
 
 static const wq_field_t  ngx_http_wq_seat_lock_fields[] = {
@@ -54,13 +46,8 @@ ngx_http_wq_call_seat_lock(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_http_wq_seat_call_t *seat,
     const ngx_http_wq_reply_to_t *to)
 {
-    ngx_http_wq_seat_words_t  words;
-
-    ngx_http_wq_seat_words(&words, keyspace, seat);
-
-    return ngx_http_wq_send_script(link, NGX_HTTP_WQ_SCRIPT_seat_lock,
-                                   words.argv, NGX_HTTP_WQ_SEAT_KEYS,
-                                   NGX_HTTP_WQ_SEAT_ARGV, to);
+    return ngx_http_wq_seat_script(link, NGX_HTTP_WQ_SCRIPT_seat_lock,
+                                   keyspace, seat, to);
 }
 
 
@@ -80,13 +67,8 @@ ngx_http_wq_call_seat_unlock(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_http_wq_seat_call_t *seat,
     const ngx_http_wq_reply_to_t *to)
 {
-    ngx_http_wq_seat_words_t  words;
-
-    ngx_http_wq_seat_words(&words, keyspace, seat);
-
-    return ngx_http_wq_send_vital_script(link, NGX_HTTP_WQ_SCRIPT_seat_unlock,
-                                         words.argv, NGX_HTTP_WQ_SEAT_KEYS,
-                                         NGX_HTTP_WQ_SEAT_ARGV, to);
+    return ngx_http_wq_seat_script(link, NGX_HTTP_WQ_SCRIPT_seat_unlock,
+                                   keyspace, seat, to);
 }
 
 
@@ -101,35 +83,40 @@ ngx_http_wq_decode_seat_unlock(ngx_http_wq_link_t *link,
 }
 
 
-static void
-ngx_http_wq_seat_words(ngx_http_wq_seat_words_t *words,
-    const wq_keyspace_t *keyspace, const ngx_http_wq_seat_call_t *seat)
+/* both have the same words */
+
+static ngx_int_t
+ngx_http_wq_seat_script(ngx_http_wq_link_t *link, ngx_http_wq_script_e script,
+    const wq_keyspace_t *keyspace, const ngx_http_wq_seat_call_t *seat,
+    const ngx_http_wq_reply_to_t *to)
 {
-    u_char     *p;
-    ngx_str_t  *argv;
+    u_char     lock[NGX_HTTP_WQ_KEY_MAX], line[NGX_HTTP_WQ_KEY_MAX];
+    u_char     entry[NGX_HTTP_WQ_KEY_MAX], number[NGX_INT64_LEN];
+    u_char     wait[NGX_INT64_LEN], lease[NGX_INT64_LEN];
+    ngx_str_t  argv[NGX_HTTP_WQ_SEAT_ARGV];
 
-    argv = words->argv;
-
-    argv[0] = ngx_http_wq_key(words->keys[0], keyspace, WQ_KEY_SEAT_LOCK,
-                              &seat->event, &seat->seat);
-    argv[1] = ngx_http_wq_key(words->keys[1], keyspace, WQ_KEY_SEAT_LINE,
-                              &seat->event, &seat->seat);
-    argv[2] = ngx_http_wq_key(words->keys[2], keyspace, WQ_KEY_ENTRY,
-                              &seat->event, NULL);
-
+    argv[0] = ngx_http_wq_key(lock, keyspace, WQ_KEY_SEAT_LOCK, &seat->event,
+                              &seat->seat);
+    argv[1] = ngx_http_wq_key(line, keyspace, WQ_KEY_SEAT_LINE, &seat->event,
+                              &seat->seat);
+    argv[2] = ngx_http_wq_key(entry, keyspace, WQ_KEY_ENTRY, &seat->event,
+                              NULL);
     argv[3] = seat->event;
     argv[4] = seat->seat;
     argv[5] = seat->instance;
+    argv[6].data = number;
+    argv[6].len = ngx_sprintf(number, "%uL", seat->number) - number;
+    argv[7].data = wait;
+    argv[7].len = ngx_sprintf(wait, "%M", seat->wait) - wait;
+    argv[8].data = lease;
+    argv[8].len = ngx_sprintf(lease, "%M", seat->lease) - lease;
 
-    p = words->numbers[0];
-    argv[6].data = p;
-    argv[6].len = ngx_sprintf(p, "%uL", seat->number) - p;
+    if (script == NGX_HTTP_WQ_SCRIPT_seat_unlock) {
+        return ngx_http_wq_send_vital_script(link, script, argv,
+                                             NGX_HTTP_WQ_SEAT_KEYS,
+                                             NGX_HTTP_WQ_SEAT_ARGV, to);
+    }
 
-    p = words->numbers[1];
-    argv[7].data = p;
-    argv[7].len = ngx_sprintf(p, "%M", seat->wait) - p;
-
-    p = words->numbers[2];
-    argv[8].data = p;
-    argv[8].len = ngx_sprintf(p, "%M", seat->lease) - p;
+    return ngx_http_wq_send_script(link, script, argv, NGX_HTTP_WQ_SEAT_KEYS,
+                                   NGX_HTTP_WQ_SEAT_ARGV, to);
 }
