@@ -9,7 +9,7 @@
  * Who is next is decided in Redis, so it is the same for all workers and nodes.
  * The message is what wakes a request; should it be lost, or the holder die,
  * the request finds out by asking again: when the holder's lease is over, and
- * now and then before that, the more often the nearer to the head of the line.
+ * about once a second before that, more often at the head of the line.
  */
 
 
@@ -19,11 +19,14 @@
 #include "ngx_http_wq_seat_internal.h"
 
 
-/* between two questions of the first in line, in ms; of the second twice it */
+/* between two questions of the first in line, in ms; of others up to 4 times */
 #define NGX_HTTP_WQ_SEAT_PAUSE       250
 
 /* of all of them, in a worker that quits and reads no messages */
 #define NGX_HTTP_WQ_SEAT_LAST_PAUSE  50
+
+/* between two tries of one that came before Redis could be asked, in ms */
+#define NGX_HTTP_WQ_SEAT_EARLY       20
 
 /*
  * Between two tries to give a lock back, in ms: until its lease is over, but by
@@ -36,6 +39,7 @@
 static void ngx_http_wq_seat_describe(ngx_http_wq_seat_t *seat,
     ngx_http_wq_seat_call_t *call);
 static ngx_int_t ngx_http_wq_seat_send(ngx_http_wq_seat_t *seat);
+static ngx_uint_t ngx_http_wq_seat_early(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_seat_answered(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_seat_wait(ngx_http_wq_seat_t *seat,
@@ -70,7 +74,11 @@ ngx_http_wq_seat_ask(ngx_http_wq_worker_t *worker,
 
     rc = ngx_http_wq_seat_send(s);
 
-    if (rc != NGX_OK) {
+    if (rc == NGX_DECLINED && wish->wait && ngx_http_wq_seat_early(worker)) {
+        s->deaf = 1;
+        ngx_http_wq_timer_set(&s->again, NGX_HTTP_WQ_SEAT_EARLY);
+
+    } else if (rc != NGX_OK) {
         ngx_http_wq_seat_count(s, seats_failed);
         ngx_http_wq_seat_free(s);
         return rc;
@@ -130,6 +138,19 @@ ngx_http_wq_seat_send(ngx_http_wq_seat_t *seat)
 }
 
 
+/* the worker has just begun: who has time waits for its link to Redis */
+
+static ngx_uint_t
+ngx_http_wq_seat_early(ngx_http_wq_worker_t *worker)
+{
+    wq_link_counters_t  *counters;
+
+    counters = &worker->slot->links[NGX_HTTP_WQ_COMMANDS].counters;
+
+    return counters->connects == 0 && counters->connect_failures == 0;
+}
+
+
 static void
 ngx_http_wq_seat_answered(void *data, ngx_http_wq_result_t *result)
 {
@@ -158,12 +179,13 @@ ngx_http_wq_seat_answered(void *data, ngx_http_wq_result_t *result)
 
     if (seat->deaf) {
 
-        if (!seat->in_line) {
+        if (seat->in_line) {
+            ngx_http_wq_seat_wait(seat, NULL);
+
+        } else {
             ngx_http_wq_seat_give_up(seat, NGX_HTTP_WQ_SEAT_NO_REDIS);
-            return;
         }
 
-        ngx_http_wq_seat_wait(seat, NULL);
         return;
     }
 
@@ -214,9 +236,8 @@ ngx_http_wq_seat_wait(ngx_http_wq_seat_t *seat,
 
     if (reply) {
 
-        /* the wait is over in a minute, whatever Redis says */
         if (reply->before > 0) {
-            ms *= ngx_min(reply->before, 240) + 1;
+            ms *= ngx_min(reply->before, 3) + 1;
         }
 
         if (reply->left >= 0 && reply->left < ms) {
@@ -375,7 +396,7 @@ ngx_http_wq_seat_deadline_handler(ngx_event_t *ev)
         return;
     }
 
-    if (!seat->in_line) {
+    if (!seat->in_line && seat->under_way) {
         /* the first answer decides, however short the wait is */
         seat->late = 1;
         return;
@@ -398,8 +419,19 @@ ngx_http_wq_seat_again_handler(ngx_event_t *ev)
         return;
     }
 
-    if (ngx_http_wq_seat_send(seat) != NGX_OK) {
-        seat->deaf = 1;
+    if (ngx_http_wq_seat_send(seat) == NGX_OK) {
+        return;
+    }
+
+    seat->deaf = 1;
+
+    if (seat->in_line) {
         ngx_http_wq_seat_wait(seat, NULL);
+
+    } else if (ngx_http_wq_seat_early(seat->worker)) {
+        ngx_http_wq_timer_set(&seat->again, NGX_HTTP_WQ_SEAT_EARLY);
+
+    } else {
+        ngx_http_wq_seat_give_up(seat, NGX_HTTP_WQ_SEAT_NO_REDIS);
     }
 }
