@@ -938,7 +938,7 @@ wait=30s
 wait=30s
 --- http_config
     client_max_body_size 10m;
-    proxy_buffers 8 64k;
+    proxy_buffers 256 64k;
     proxy_max_temp_file_size 0;
 --- config
     location /linger/ {
@@ -986,17 +986,19 @@ wait=30s
 
     # the answer is complete in nginx: who reads it slowly, or leaves the
     # connection open, does not keep the next waiting
-    my $slow = start('/seat/?seat=A-1&size=300000&slow');
+    my $slow = start('/seat/?seat=A-1&size=15000000&slow');
     at_backend('slow');
     free('a client that does not read');
-    is(length $slow->answer->body, 300000, 'has its answer all the same');
+    is(length $slow->answer->body, 15000000, 'has its answer all the same');
 
-    my $open = WaitingQueue::Gate::Pending->new(
-        "POST /linger/?seat=A-1 HTTP/1.1\r\nHost: localhost\r\n"
-        . "Connection: close\r\nContent-Length: 3\r\n\r\nabcdef");
-    $open->until(qr{backend POST});
-    free('a connection that lingers');
-    $open->close;
+    for my $method (qw(POST HEAD)) {
+        my $open = WaitingQueue::Gate::Pending->new(
+            "$method /linger/?seat=A-1 HTTP/1.1\r\nHost: localhost\r\n"
+            . "Connection: close\r\nContent-Length: 3\r\n\r\nabcdef");
+        $open->until(qr{\r\n\r\n});
+        free("$method: a connection that lingers");
+        $open->close;
+    }
 
     reaches('seatsLapsed', 0);
 
