@@ -20,7 +20,7 @@ for name in sseload floor; do
 done
 
 if [ $# -eq 0 ]; then
-    set -- link positions memory commands joins handover crowd gate api
+    set -- link positions memory commands joins handover crowd gate api seats
 fi
 
 for name in "$@"; do
