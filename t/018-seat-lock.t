@@ -347,7 +347,7 @@ wait=400ms
     is($a->header('Content-Type'), 'application/json', 'its type');
     is($a->header('Cache-Control'), 'no-store', 'not to be kept');
     is($a->header('Content-Length'), length $taken, 'its length');
-    is(in_line('A-1'), 0, 'it has left the line');
+    ok(lines('A-1', 0), 'it has left the line');
     like(owner('A-1'), qr/./, 'the first holds the seat');
 
     $a = at('/seat/?seat=A-1&late', method => 'POST', body => 'x' x 100000);
