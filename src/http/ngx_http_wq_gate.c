@@ -71,11 +71,7 @@ ngx_http_wq_gate_handler(ngx_http_request_t *r)
 
     lcf = ngx_http_get_module_loc_conf(r, ngx_http_waiting_queue_module);
 
-    if (!lcf->gate || r != r->main
-        || r->content_handler == ngx_http_wq_status_handler
-        || r->content_handler == ngx_http_wq_stream_handler
-        || r->content_handler == ngx_http_wq_api_handler)
-    {
+    if (!lcf->gate || r != r->main || ngx_http_wq_is_endpoint(r)) {
         /* the module's own endpoints are not what one waits for */
         return NGX_DECLINED;
     }

@@ -208,6 +208,13 @@ ngx_int_t ngx_http_wq_stream_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_wq_api_handler(ngx_http_request_t *r);
 ngx_int_t ngx_http_wq_status_handler(ngx_http_request_t *r);
 
+/* what has a content handler of this module is no backend */
+
+#define ngx_http_wq_is_endpoint(r)                                            \
+    ((r)->content_handler == ngx_http_wq_status_handler                       \
+     || (r)->content_handler == ngx_http_wq_stream_handler                    \
+     || (r)->content_handler == ngx_http_wq_api_handler)
+
 
 /*
  * A request waits in the phase that it is in.  park(): its handler returns

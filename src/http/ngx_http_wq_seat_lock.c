@@ -106,9 +106,7 @@ ngx_http_wq_seat_lock_handler(ngx_http_request_t *r)
         return NGX_DECLINED;
     }
 
-    if (r->content_handler == ngx_http_wq_status_handler
-        || r->content_handler == ngx_http_wq_stream_handler)
-    {
+    if (ngx_http_wq_is_endpoint(r)) {
         /* no backend: a stream may last for hours */
         ngx_http_wq_seat_lock_done(r);
         return NGX_DECLINED;
