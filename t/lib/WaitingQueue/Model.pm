@@ -4,7 +4,8 @@ package WaitingQueue::Model;
 #
 #     my $model = WaitingQueue::Model->new(
 #         port => $redis->port,
-#         events => { e1 => { grace => 2, max_waiting => 100 } },
+#         events => { e1 => { grace => 2, max_waiting => 100,
+#                             rate => [ users, ms ] } },
 #         problem => sub { my ($event, $user, $text) = @_; ... },
 #         left => sub { my ($event, $user, $at, $idx) = @_; ... });
 #
@@ -17,6 +18,9 @@ package WaitingQueue::Model;
 # must tell is known for each of them: a session is what the stream of one join
 # has to be told.
 #
+# A rate may be left out; what is known of its periods is told by periods(event)
+# (WaitingQueue::Periods).
+#
 # Redis must be empty when it begins.  left() is called for who has left the
 # line or was deprived of a lease because nobody was connected.
 
@@ -26,6 +30,7 @@ use warnings;
 use Digest::SHA ();
 use IO::Socket::INET;
 use Time::HiRes ();
+use WaitingQueue::Periods;
 use WaitingQueue::Redis;
 
 # a clock may be a tick of the kernel behind
@@ -71,6 +76,13 @@ sub new {
                                           expired done sold capacity) },
             slots => 0, last_idx => 0, last_promoted => 0, known => 0,
         };
+
+        my $event = $self->{event}{$name};
+        my $rate = $event->{rate} or next;
+
+        $event->{periods} = WaitingQueue::Periods->new(users => $rate->[0],
+                                                       ms => $rate->[1]);
+        @{$event->{stats}}{qw(period used)} = (0, 0);
     }
 
     $self->{socket} = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
@@ -104,6 +116,7 @@ sub waiting { return CORE::keys %{$_[0]{event}{$_[1]}{idx}} }
 sub inside { return $_[0]{event}{$_[1]}{active} }
 sub token { return $_[0]{event}{$_[1]}{token}{$_[2]} }
 sub stats { return $_[0]{event}{$_[1]}{stats} }
+sub periods { return $_[0]{event}{$_[1]}{periods} }
 sub holder { return $_[0]{event}{$_[1]}{holder}{$_[2]} }
 
 
@@ -286,6 +299,7 @@ sub _begin {
         name => $name, at => $at, event => $event, words => \@words,
         instance => $self->{instances}{$who} || $who,
         before => scalar @{$event->{line}}, in => [], out => [], left => [],
+        periods => [],
     };
 }
 
@@ -372,6 +386,7 @@ my %effect = (
     'HSET WAITING_STATS' => sub {
         my ($self, $e, undef, $name, $value) = @_;
         $e->{stats}{$name} = $value if exists $e->{stats}{$name};
+        push @{$self->{script}{periods}}, $value if $name eq 'period';
     },
 );
 
@@ -439,6 +454,7 @@ sub _end {
     $self->_check_users($event);
     $self->_check_slots($event) if $event->{known};
     $self->_check_entries($script);
+    $self->_check_rate($script) if $event->{periods};
 
     $event->{full_at} = $script->{at}
         if @{$event->{line}} >= $event->{max_waiting};
@@ -550,6 +566,33 @@ sub _check_entries {
         $self->problem($e, $script->{in}[0], 'let in without a slot')
             if $e->{slots} < 0;
     }
+}
+
+
+# who goes in, by the moment that the script itself has seen; the time at which
+# it was called is nearly the same
+
+sub _check_rate {
+    my ($self, $script) = @_;
+
+    my $e = $script->{event};
+    my $periods = $e->{periods};
+    my $at = int 1000 * $script->{at};
+    my @wrong;
+
+    for my $user (@{$script->{in}}) {
+        $at = $e->{lease}{$user}{since};
+        push @wrong, $periods->entry($at);
+    }
+
+    my $could = @{$e->{line}} < $e->{slots} ? @{$e->{line}} : $e->{slots};
+
+    push @wrong, (map { $periods->began($at, $_) } @{$script->{periods}}),
+         $periods->could($at, $e->{override}{paused} ? 0 : $could);
+    push @wrong, $periods->asked($at)
+        if $script->{name} eq 'promote_all_waiting_for_event';
+
+    $self->problem($e, undef, "the rate: $_") for grep { defined } @wrong;
 }
 
 

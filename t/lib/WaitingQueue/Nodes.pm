@@ -73,6 +73,7 @@ sub need_descriptors {
 #     http => text,                 in http{} of all
 #     prefix => text,               of all keys
 #     locations => { name => directives },
+#     server => text,               in server{} of all
 #     connections => 1024,          of each worker
 #     timeout => '5s',              of Redis
 #     redis => WaitingQueue::Fault::Redis, one of its own if there is none
@@ -83,6 +84,7 @@ sub new {
     my ($class, %o) = @_;
 
     %o = (nodes => 1, workers => 2, http => '', prefix => '', locations => {},
+          server => '',
           connections => 1024, timeout => '5s', start => 1, %o);
 
     my $self = bless { %o, nodes => [] }, $class;
@@ -352,7 +354,7 @@ END
                 . "    $nodes->{http}",
         server => "listen 127.0.0.1:$own reuseport backlog=4096;\n"
                   . '        location = /pid { return 200 "$pid"; }' . "\n"
-                  . $locations,
+                  . "        $nodes->{server}\n$locations",
         # what is in flight to a Redis that is gone is waited for
         timeout => 15,
     );
