@@ -35,12 +35,13 @@ my $at_last = patience(15);
 my $turn = 0.25;
 
 # the one is a crowd, the other is mostly empty; a lease of the other ends with
-# its stream
+# its stream, and it has a rate
 my %rules = (
     sale => { users => 300, grace => 2, claim => 3, capacity => 24,
               max_waiting => 230, release => 'expiry' },
     tiny => { users => 30, grace => 1, claim => 2, capacity => 4,
-              max_waiting => 20, release => 'disconnect' },
+              max_waiting => 20, release => 'disconnect',
+              rate => [ 3, 700 ] },
 );
 
 diag("WQ_SEED=$seed WQ_SECONDS=$seconds");
@@ -110,6 +111,9 @@ my %line = map {
 sub node {
     my ($name) = @_;
 
+    my %rate = map { my $rate = $rules{$_}{rate};
+                     $_ => $rate ? "$rate->[0]/$rate->[1]ms" : 'off' }
+               keys %rules;
     my $locations = join '', map { <<"END" } sort keys %rules;
 location = /events/$_/tickets/waiting {
     waiting_queue_stream;
@@ -120,6 +124,7 @@ location = /events/$_/tickets/waiting {
     waiting_queue_ttl $rules{$_}{claim}s;
     waiting_queue_max_waiting $rules{$_}{max_waiting};
     waiting_queue_release $rules{$_}{release};
+    waiting_queue_rate $rate{$_};
 }
 END
 
@@ -819,6 +824,11 @@ if (!%problems) {
         for @needed;
     cmp_ok($counts->{told}, '>', 1000, "$counts->{told} positions were true");
     cmp_ok($resyncs, '>', 0, "$resyncs times all ranks were asked for");
+
+    my $backlogs = $model->periods('tiny')->backlogs;
+
+    cmp_ok($backlogs, '>', 3, "in $backlogs periods of the rate some could not "
+                              . 'go in for it alone');
 }
 
 note(join ', ', map { "$_ $done{$_}" } sort keys %done);
