@@ -177,7 +177,7 @@ ngx_http_wq_status_events_prometheus(u_char *p, u_char *last,
 #undef WQ_X
 
     p = ngx_http_wq_status_events_head(p, last, "seats", "gauge",
-                                       "Seats left, where anybody counts them.");
+                                       "Seats left, where they are counted.");
     p = ngx_http_wq_status_events_gauge(p, last, snapshot, "seats",
                 offsetof(ngx_http_wq_event_row_t, figures)
                 + offsetof(ngx_http_wq_figures_t, seats));

@@ -2,8 +2,8 @@
 /*
  * queue: how long the line of an event takes, as this worker tells it.
  *
- * The rate and whether anybody is let in come with every answer of a script; how
- * fast the line has moved of late is what the zone has seen.
+ * The rate and whether anybody is let in come with every answer of a script;
+ * how fast the line has moved of late is what the zone has seen.
  */
 
 

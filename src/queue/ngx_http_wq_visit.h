@@ -81,9 +81,9 @@ void ngx_http_wq_visit_close(ngx_http_wq_visit_t *visit);
 /*
  * The questions: whether the token is good; whether the user can come in, with
  * the capacity that the service said, or negative; how the user stands; and
- * whether there was a place or a lease that the user, who goes, had.  NGX_OK: the handler will be called, not
- * before this returns.  NGX_BUSY: too much is asked already; any other: Redis
- * cannot be asked.
+ * whether there was a place or a lease that the user, who goes, had. NGX_OK:
+ * the handler will be called, not before this returns. NGX_BUSY: too much is
+ * asked already; any other: Redis cannot be asked.
  */
 
 ngx_int_t ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit);
