@@ -1111,7 +1111,9 @@ __DATA__
     my $body = $http2->open('/api?user=w', 'late body', method => 'POST',
                             body => 1);
     $body->send('x' x 1000, 1);
-    $sse->run_until(sub { $body->status }, 10, 'HTTP/2: a body');
+    $sse->run_until(sub { $body->ended }, 10, 'HTTP/2: a body');
+    is($body->status, 202, 'which is not looked at');
+    like($body->body, qr/"status":"waiting"/, 'the answer is all there');
     is($h2->('GET', 'w'), '200 waiting', 'HTTP/2: GET of who came with one');
     is($h2->('PUT', 'w'), '405 -', 'HTTP/2: PUT');
     is($h2->('OPTIONS', 'w'), '204 -', 'HTTP/2: OPTIONS');
@@ -1130,8 +1132,6 @@ __DATA__
     my $then = $http2->open('/api?user=n', 'late then');
     $sse->run_until(sub { $then->status }, 10, 'and the next is answered');
     is($then->status, 404, 'as it must');
-    # they are no streams, whatever that client takes them for
-    @{$sse->{violations}} = grep { !/^late / } @{$sse->{violations}};
     well($line);
 
 
@@ -1207,8 +1207,6 @@ unix:$TEST_NGINX_REDIS_SOCKET timeout=1s
     my $s = $h2->open('/api?user=nobody', 'afterwards');
     $sse->run_until(sub { $s->status }, 10, 'the HTTP/2 connection goes on');
     is($s->status, 404, 'as it must');
-    # it is no stream, whatever that client takes it for
-    @{$sse->{violations}} = grep { !/^afterwards: / } @{$sse->{violations}};
 
 
 

@@ -147,13 +147,16 @@ sub _got {
         my $first = ord $payload;
         my %known = (0x88 => 200, 0x89 => 204, 0x8c => 400, 0x8d => 404,
                      0x8e => 500);
-        my $status = $known{$first} || 'other';
+        my ($other) = $payload =~ /\A[\x08\x48]\x03(\d{3})/;
+        my $status = $known{$first} || $other || 599;
 
-        $s->{parser}->feed(join("\r\n", "HTTP/2 "
-                                . ($status eq 'other' ? 599 : $status),
-                                'content-type: text/event-stream',
-                                'cache-control: no-store',
-                                'x-accel-buffering: no', '', ''), $now);
+        # what is not 200 is no stream
+        $s->{parser}->feed(join("\r\n", "HTTP/2 $status",
+                                $status == 200 ? (
+                                    'content-type: text/event-stream',
+                                    'cache-control: no-store',
+                                    'x-accel-buffering: no') : (),
+                                '', ''), $now);
         $s->_over('clean') if $flags & 1;
 
     } elsif ($type == $DATA && $s) {
