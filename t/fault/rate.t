@@ -239,9 +239,12 @@ is(join(' ', grep { $_ } $periods->counts), "$users $users 20",
    'until their time has come');
 
 
-# the crowd
+# the crowd, as large on a machine that is slow: nobody goes in while it comes
 
 my @streams;
+my $halted = 1000 * time;
+
+$line->set(paused => 1);
 
 for my $n (1 .. 300) {
     push @streams, $line->open("s$n", $nodes->at($n % 2));
@@ -249,7 +252,12 @@ for my $n (1 .. 300) {
     turn(0.001);
 }
 
+turn(0.02) until !grep { $_->{busy} } @pollers;
 cmp_ok(scalar $model->waiting('e'), '>', 400, 'a crowd waits');
+$line->set(paused => 0);
+# with the next round
+turn(patience(0.5));
+push @quiet, [ $halted, 1000 * time ];
 none_wrong('a crowd that comes');
 turn(1.5, 20);
 none_wrong('bursts while they wait');
@@ -312,7 +320,11 @@ cmp_ok(scalar @lost, '<=', 0.05 * $periods->backlogs,
 note('missed: ', join ', ', map { sprintf '%d (%d went in)',
                                           ($_->[0] - $first) / $ms, $_->[2] }
                                 @unasked);
-cmp_ok(@unasked - @lost, '<=', 12, @unasked - @lost . ' with one');
+
+my $while_halted = int 1 + ($quiet[0][1] - $quiet[0][0]) / $ms;
+cmp_ok(@unasked - @lost, '<=', 12 + $while_halted,
+       @unasked - @lost . " with one, or of the $while_halted in which the line "
+       . 'was halted');
 
 my %direct = (direct => $model->stats('e')->{direct},
               promoted => $model->stats('e')->{promoted});
