@@ -78,6 +78,7 @@ my %process_counters = map { @$_[0] => "waiting_queue_$$_[1]_total" }
     [ capacityFailed => 'capacity_failures' ],
     [ gatePassed => 'gate_passed' ], [ gateRemembered => 'gate_remembered' ],
     [ gatePassedOnError => 'gate_passed_on_error' ],
+    [ gateRationed => 'gate_rationed' ],
     [ gateKeptBack => 'gate_kept_back' ],
     [ gateBypassed => 'gate_bypassed' ], [ gateDryRun => 'gate_dry_run' ],
     [ apiJoins => 'api_joins' ], [ apiPolls => 'api_polls' ],

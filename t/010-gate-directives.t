@@ -72,8 +72,19 @@ my @bad = (
 
     (map { [ "on_error $_", "waiting_queue_on_error $_;",
              '"waiting_queue_on_error" directive: invalid value "'
-             . unquote($_) . '", must be "pass" or "block"' ] }
-         qw(on off Pass passes 0 "")),
+             . unquote($_) . '", must be "pass", "block", or a ration as '
+             . '"pass=20/1s"' ] }
+         qw(on off Pass passes 0 "" Pass=1/s block=1/s 20/1s)),
+
+    (map { [ "on_error pass=$_", "waiting_queue_on_error \"pass=$_\";",
+             "\"waiting_queue_on_error\" directive: invalid ration \"$_\", "
+             . 'must be requests and a time, as "20/1s", of 1 to 100000000 '
+             . 'and 10ms to 1d' ] }
+         '', '/', '20', '20/', '/s', '/1s', '0/s', '0/1s', '-1/s', '+1/s',
+         '1.5/s', 'x/s', '1/x', '1/1x', '1/0s', '1/9ms', '1/ms', 's',
+         '1/1d1s', '1/2d', '1/-1s', '1/1.5s', '1/w', '1/M', '1/y', '1//s',
+         '1/s/s', '1s', '20r/s', '100000001/s', '100000001/1s',
+         '99999999999999999999/s', '99999999999999999999/1s', ' 1/s', '1/ s'),
 
     (map { [ "poll_timeout $_", "waiting_queue_poll_timeout $_;",
              '"waiting_queue_poll_timeout" directive: invalid time "'
@@ -137,6 +148,9 @@ my @good = (
     'waiting_queue off', 'waiting_queue ON', 'waiting_queue_dry_run off',
     (map { "waiting_queue_code $_" } 200, 202, 400, 418, 429, 503, 599),
     'waiting_queue_on_error block',
+    (map { "waiting_queue_on_error pass=$_" }
+         qw(1/s 20/s 1/m 1/h 1/d 1/10ms 20/1s 20/1m30s 1/24h 1/86400 1/1d
+            100000000/s 100000000/10ms 100000000/1d)),
     (map { "waiting_queue_poll_timeout $_" } qw(2s 2000ms 60 5m 365d 1h30m)),
     'waiting_queue_bypass $arg_a $http_b "$cookie_c"',
     'waiting_queue_bypass 0', "waiting_queue_page $files/plain.html",

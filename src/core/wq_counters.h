@@ -76,6 +76,8 @@
       "Those of them whose token the node knew, without asking Redis.")       \
     X(gate_passed_on_error, "gatePassedOnError", "gate_passed_on_error",      \
       "Those of them that waiting_queue_on_error let through.")               \
+    X(gate_rationed, "gateRationed", "gate_rationed",                         \
+      "Requests over the ration of waiting_queue_on_error.")                  \
     X(gate_kept_back, "gateKeptBack", "gate_kept_back",                       \
       "Requests that the gate answered with the page or the JSON.")           \
     X(gate_bypassed, "gateBypassed", "gate_bypassed",                         \

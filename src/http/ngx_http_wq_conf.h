@@ -83,6 +83,10 @@ char *ngx_http_wq_conf_value(ngx_conf_t *cf, ngx_command_t *cmd,
 ngx_int_t ngx_http_wq_conf_time(ngx_str_t *text, ngx_msec_t min,
     ngx_msec_t *ms);
 
+/* so many in so long, "1400/10s"; NGX_OK, or NGX_ERROR */
+
+ngx_int_t ngx_http_wq_conf_rate(ngx_str_t *text, wq_rate_t *rate);
+
 /* logs what is wrong with a word of a directive; NGX_CONF_ERROR */
 
 char *ngx_http_wq_conf_invalid(ngx_conf_t *cf, const char *directive,

@@ -30,6 +30,7 @@ static void ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
     const ngx_http_wq_visit_answer_t *answer);
 static void ngx_http_wq_gate_unavailable(ngx_http_wq_gate_t *gate,
     ngx_http_wq_gate_reason_e reason);
+static ngx_int_t ngx_http_wq_gate_ration(ngx_http_wq_gate_t *gate);
 static ngx_int_t ngx_http_wq_gate_rejoin(ngx_http_wq_asker_t *asker,
     int64_t capacity);
 static void ngx_http_wq_gate_refuse_capacity(ngx_http_wq_asker_t *asker);
@@ -305,17 +306,49 @@ ngx_http_wq_gate_unavailable(ngx_http_wq_gate_t *gate,
         return;
     }
 
-    if (reason == NGX_HTTP_WQ_GATE_NO_REDIS && lcf->pass_on_error) {
-        gate->verdict = NGX_HTTP_WQ_GATE_PASS;
+    if (reason != NGX_HTTP_WQ_GATE_NO_REDIS || !lcf->pass_on_error) {
+        gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;
+        return;
+    }
+
+    if (ngx_http_wq_gate_ration(gate) != NGX_OK) {
+        gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;
 
         if (counters) {
-            wq_counter_add(counters->gate_passed_on_error, 1);
+            wq_counter_add(counters->gate_rationed, 1);
         }
 
         return;
     }
 
-    gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;
+    gate->verdict = NGX_HTTP_WQ_GATE_PASS;
+
+    if (counters) {
+        wq_counter_add(counters->gate_passed_on_error, 1);
+    }
+}
+
+
+/* NGX_OK: one more may pass; also where this process has no worker */
+
+static ngx_int_t
+ngx_http_wq_gate_ration(ngx_http_wq_gate_t *gate)
+{
+    ngx_http_wq_loc_conf_t   *lcf;
+    ngx_http_wq_main_conf_t  *mcf;
+
+    lcf = ngx_http_get_module_loc_conf(gate->request,
+                                       ngx_http_waiting_queue_module);
+
+    if (lcf->ration.period_ms == 0) {
+        return NGX_OK;
+    }
+
+    mcf = ngx_http_get_module_main_conf(gate->request,
+                                        ngx_http_waiting_queue_module);
+
+    return ngx_http_wq_zone_ration(mcf->queue.zone, &gate->event,
+                                   &lcf->ration);
 }
 
 

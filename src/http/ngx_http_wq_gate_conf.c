@@ -16,6 +16,10 @@
 #define NGX_HTTP_WQ_POLL_TIMEOUT_MIN      2000
 
 
+static ngx_int_t ngx_http_wq_gate_conf_ration(ngx_str_t *text,
+    wq_rate_t *ration);
+
+
 void
 ngx_http_wq_gate_conf_init(ngx_http_wq_loc_conf_t *lcf)
 {
@@ -23,6 +27,7 @@ ngx_http_wq_gate_conf_init(ngx_http_wq_loc_conf_t *lcf)
      * set by ngx_pcalloc():
      *
      *     lcf->page = NULL;
+     *     lcf->ration = { 0, 0 };
      */
 
     lcf->gate = NGX_CONF_UNSET;
@@ -42,6 +47,11 @@ ngx_http_wq_gate_conf_merge(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *prev,
 
     ngx_conf_merge_value(conf->gate, prev->gate, 0);
     ngx_conf_merge_value(conf->dry_run, prev->dry_run, 0);
+
+    if (conf->pass_on_error == NGX_CONF_UNSET_UINT) {
+        conf->ration = prev->ration;
+    }
+
     ngx_conf_merge_uint_value(conf->pass_on_error, prev->pass_on_error, 0);
     ngx_conf_merge_uint_value(conf->code, prev->code,
                               NGX_HTTP_WQ_DEFAULT_CODE);
@@ -154,7 +164,7 @@ ngx_http_waiting_queue_on_error(ngx_conf_t *cf, ngx_command_t *cmd,
 {
     ngx_http_wq_loc_conf_t *lcf = conf;
 
-    ngx_str_t  *value;
+    ngx_str_t   ration, *value;
 
     if (lcf->pass_on_error != NGX_CONF_UNSET_UINT) {
         return "is duplicate";
@@ -168,13 +178,55 @@ ngx_http_waiting_queue_on_error(ngx_conf_t *cf, ngx_command_t *cmd,
     } else if (ngx_strcmp(value[1].data, "block") == 0) {
         lcf->pass_on_error = 0;
 
+    } else if (ngx_strncmp(value[1].data, "pass=", 5) == 0) {
+        lcf->pass_on_error = 1;
+
+        ration.data = value[1].data + 5;
+        ration.len = value[1].len - 5;
+
+        if (ngx_http_wq_gate_conf_ration(&ration, &lcf->ration) != NGX_OK) {
+            return ngx_http_wq_conf_invalid(cf, "waiting_queue_on_error",
+                                            "ration", &ration,
+                                            "must be requests and a time, as "
+                                            "\"20/1s\", of 1 to 100000000 "
+                                            "and 10ms to 1d");
+        }
+
     } else {
         return ngx_http_wq_conf_invalid(cf, "waiting_queue_on_error", "value",
                                         &value[1],
-                                        "must be \"pass\" or \"block\"");
+                                        "must be \"pass\", \"block\", or a "
+                                        "ration as \"pass=20/1s\"");
     }
 
     return NGX_CONF_OK;
+}
+
+
+/* a rate, whose time may be a unit alone: "20/s" is "20/1s" */
+
+static ngx_int_t
+ngx_http_wq_gate_conf_ration(ngx_str_t *text, wq_rate_t *ration)
+{
+    u_char      unit;
+    ngx_str_t   one;
+    /* the largest number with a slash, a digit and the unit */
+    u_char      data[sizeof("100000000/1s")];
+
+    unit = text->len > 2 ? text->data[text->len - 1] : '\0';
+
+    if ((unit != 's' && unit != 'm' && unit != 'h' && unit != 'd')
+        || text->data[text->len - 2] != '/' || text->len >= sizeof(data))
+    {
+        return ngx_http_wq_conf_rate(text, ration);
+    }
+
+    one.data = data;
+    one.len = ngx_snprintf(data, sizeof(data), "%*s1%c", text->len - 1,
+                           text->data, unit)
+              - data;
+
+    return ngx_http_wq_conf_rate(&one, ration);
 }
 
 

@@ -58,6 +58,7 @@ typedef struct {
     ngx_flag_t                 gate;
     ngx_flag_t                 dry_run;
     ngx_uint_t                 pass_on_error;
+    wq_rate_t                  ration;      /* of those; none: as they come */
     ngx_uint_t                 code;
     ngx_array_t               *bypass;      /* of ngx_http_complex_value_t */
     ngx_http_wq_page_t        *page;

@@ -80,35 +80,48 @@ static char *
 ngx_http_wq_rate_plain(ngx_conf_t *cf, ngx_http_wq_loc_conf_t *lcf,
     ngx_str_t *value)
 {
-    u_char      *slash;
-    ngx_int_t    users;
-    ngx_str_t    time;
-    ngx_msec_t   ms;
-
-    slash = ngx_strlchr(value->data, value->data + value->len, '/');
-
-    if (slash) {
-        time.data = slash + 1;
-        time.len = value->data + value->len - time.data;
-
-        users = ngx_atoi(value->data, slash - value->data);
-
-        if (users >= 1 && users <= WQ_RATE_USERS_MAX
-            && ngx_http_wq_conf_time(&time, NGX_HTTP_WQ_RATE_PERIOD_MIN, &ms)
-               == NGX_OK
-            && ms <= WQ_RATE_PERIOD_MAX)
-        {
-            lcf->rate.users = (uint32_t) users;
-            lcf->rate.period_ms = (uint32_t) ms;
-
-            return NGX_CONF_OK;
-        }
+    if (ngx_http_wq_conf_rate(value, &lcf->rate) == NGX_OK) {
+        return NGX_CONF_OK;
     }
 
     return ngx_http_wq_conf_invalid(cf, "waiting_queue_rate", "rate", value,
                                     "must be users and a time, as \"1400/10s\""
                                     ", of 1 to 100000000 and 10ms to 1d, or "
                                     "\"off\", or begin with \"tps=\"");
+}
+
+
+ngx_int_t
+ngx_http_wq_conf_rate(ngx_str_t *text, wq_rate_t *rate)
+{
+    u_char      *slash;
+    ngx_int_t    users;
+    ngx_str_t    time;
+    ngx_msec_t   ms;
+
+    slash = ngx_strlchr(text->data, text->data + text->len, '/');
+
+    if (slash == NULL) {
+        return NGX_ERROR;
+    }
+
+    time.data = slash + 1;
+    time.len = text->data + text->len - time.data;
+
+    users = ngx_atoi(text->data, slash - text->data);
+
+    if (users < 1 || users > WQ_RATE_USERS_MAX
+        || ngx_http_wq_conf_time(&time, NGX_HTTP_WQ_RATE_PERIOD_MIN, &ms)
+           != NGX_OK
+        || ms > WQ_RATE_PERIOD_MAX)
+    {
+        return NGX_ERROR;
+    }
+
+    rate->users = (uint32_t) users;
+    rate->period_ms = (uint32_t) ms;
+
+    return NGX_OK;
 }
 
 

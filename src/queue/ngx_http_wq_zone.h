@@ -17,6 +17,7 @@
 
 #include "wq_eta.h"
 #include "wq_id.h"
+#include "wq_rate.h"
 
 
 #define NGX_HTTP_WQ_ZONE_DEFAULT_SIZE  (1024 * 1024)
@@ -165,6 +166,16 @@ ngx_http_wq_ask_e ngx_http_wq_zone_ask_begin(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, ngx_msec_t looked, ngx_msec_t timeout);
 void ngx_http_wq_zone_ask_end(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, ngx_int_t rc);
+
+
+/*
+ * One more passes of the ration of this event, which all processes of the node
+ * share: NGX_OK; NGX_DECLINED if it is used up, or there is no room in the zone
+ * to count it.  An event whose ration is not full again stays in the zone.
+ */
+
+ngx_int_t ngx_http_wq_zone_ration(ngx_http_wq_zone_t *zone,
+    const ngx_str_t *event, const wq_rate_t *rate);
 
 
 /*

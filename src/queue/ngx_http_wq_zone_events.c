@@ -3,8 +3,10 @@
  * queue: the events of this node, in the zone.
  *
  * What Redis has said of an event, how many streams each process has open for
- * it, and who asks for its capacity.  Nothing here is the truth: an entry that
- * is lost, for want of room or with the zone, comes back with the next report.
+ * it, who asks for its capacity, and how many have passed while Redis is away.
+ * Nothing here is the truth: an entry that is lost, for want of room or with the
+ * zone, comes back with the next report.  Only one whose ration would be full
+ * again by that is not given up.
  */
 
 
@@ -41,7 +43,11 @@ static void ngx_http_wq_zone_event_use(ngx_http_wq_events_t *events,
     ngx_http_wq_zone_event_t *event);
 static void ngx_http_wq_zone_event_set_streams(ngx_http_wq_events_t *events,
     ngx_http_wq_zone_event_t *event, ngx_uint_t slot, uint32_t streams);
+static ngx_uint_t ngx_http_wq_zone_event_kept(ngx_http_wq_events_t *events,
+    ngx_http_wq_zone_event_t *event);
 static ngx_uint_t ngx_http_wq_zone_event_asked(
+    ngx_http_wq_zone_event_t *event);
+static ngx_uint_t ngx_http_wq_zone_event_rationed(
     ngx_http_wq_zone_event_t *event);
 
 
@@ -296,6 +302,47 @@ done:
 }
 
 
+ngx_int_t
+ngx_http_wq_zone_ration(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
+    const wq_rate_t *rate)
+{
+    ngx_int_t                  rc;
+    ngx_msec_t                 until;
+    ngx_http_wq_zone_event_t  *e;
+
+    rc = NGX_DECLINED;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    e = ngx_http_wq_zone_event_get(zone, event);
+
+    if (e == NULL || wq_bucket_take(&e->ration, rate, ngx_current_msec)
+                     != WQ_OK)
+    {
+        goto done;
+    }
+
+    rc = NGX_OK;
+
+    /* whatever has passed, after one period without another it is full again */
+
+    until = ngx_current_msec + rate->period_ms;
+
+    if (!e->rationed || (ngx_msec_int_t) (until - e->ration_until) > 0) {
+        e->ration_until = until;
+        e->rationed = 1;
+    }
+
+    ngx_http_wq_zone_event_use(&zone->shared->events, e);
+
+done:
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+
+    return rc;
+}
+
+
 /* the entry of an event, made if need be; NULL if there is no room */
 
 static ngx_http_wq_zone_event_t *
@@ -440,14 +487,15 @@ ngx_http_wq_zone_event_remove(ngx_http_wq_zone_t *zone,
 
 /*
  * Removes the one longest unused.  One whose capacity is asked for stays, and
- * has been used just now: there are few of them among the last.
+ * has been used just now: there are few of them among the last; and so does one
+ * whose ration is not full again.
  */
 
 static ngx_int_t
 ngx_http_wq_zone_event_evict(ngx_http_wq_zone_t *zone)
 {
     ngx_uint_t                 i;
-    ngx_queue_t               *q;
+    ngx_queue_t               *q, *prev;
     ngx_http_wq_events_t      *events;
     ngx_http_wq_zone_event_t  *event;
 
@@ -460,14 +508,16 @@ ngx_http_wq_zone_event_evict(ngx_http_wq_zone_t *zone)
             break;
         }
 
+        prev = ngx_queue_prev(q);
+
         event = ngx_queue_data(q, ngx_http_wq_zone_event_t, queue);
 
-        if (!ngx_http_wq_zone_event_asked(event)) {
+        if (!ngx_http_wq_zone_event_kept(events, event)) {
             ngx_http_wq_zone_event_remove(zone, event);
             return NGX_OK;
         }
 
-        q = ngx_queue_prev(q);
+        q = prev;
     }
 
     return NGX_DECLINED;
@@ -498,7 +548,7 @@ ngx_http_wq_zone_events_expire(ngx_http_wq_zone_t *zone, ngx_uint_t n)
             return;
         }
 
-        if (!ngx_http_wq_zone_event_asked(event)) {
+        if (!ngx_http_wq_zone_event_kept(events, event)) {
             ngx_http_wq_zone_event_remove(zone, event);
         }
     }
@@ -585,6 +635,37 @@ ngx_http_wq_zone_events_bury(ngx_http_wq_events_t *events, ngx_uint_t slot)
             ngx_http_wq_zone_event_set_streams(events, event, slot, 0);
         }
     }
+}
+
+
+/*
+ * An idle one that must stay.  One with a ration may have to for long, and goes
+ * to the head, so that those behind it are found.
+ */
+
+static ngx_uint_t
+ngx_http_wq_zone_event_kept(ngx_http_wq_events_t *events,
+    ngx_http_wq_zone_event_t *event)
+{
+    if (ngx_http_wq_zone_event_rationed(event)) {
+        ngx_http_wq_zone_event_use(events, event);
+        return 1;
+    }
+
+    return ngx_http_wq_zone_event_asked(event);
+}
+
+
+static ngx_uint_t
+ngx_http_wq_zone_event_rationed(ngx_http_wq_zone_event_t *event)
+{
+    if (event->rationed
+        && (ngx_msec_int_t) (event->ration_until - ngx_current_msec) <= 0)
+    {
+        event->rationed = 0;
+    }
+
+    return event->rationed;
 }
 
 

@@ -15,6 +15,7 @@
 #include "ngx_http_wq_zone.h"
 
 #include "wq_backoff.h"
+#include "wq_bucket.h"
 #include "wq_throughput.h"
 
 
@@ -56,11 +57,15 @@ typedef struct {
     ngx_msec_t                 answered;    /* when, if it was */
     wq_backoff_t               backoff;
 
+    wq_bucket_t                ration;
+    ngx_msec_t                 ration_until;    /* if rationed */
+
     uint32_t                   streams[NGX_HTTP_WQ_ZONE_SLOTS];
 
     unsigned                   idle:1;      /* is in the queue */
     unsigned                   known:1;     /* there are figures */
     unsigned                   told:1;      /* the capacity, to Redis */
+    unsigned                   rationed:1;  /* not to be forgotten yet */
 
     u_char                     id_len;
     u_char                     id[WQ_ID_MAX];
