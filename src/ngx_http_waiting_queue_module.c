@@ -18,6 +18,13 @@
 
 #define NGX_HTTP_WAITING_QUEUE_PREFIX_MAX  64
 
+/*
+ * Of worker_connections, besides the streams: the links to Redis, listening
+ * sockets, and those who ask for the page, for JSON, and for what is behind the
+ * gate.
+ */
+#define NGX_HTTP_WAITING_QUEUE_RESERVE     64
+
 
 static void *ngx_http_waiting_queue_create_main_conf(ngx_conf_t *cf);
 static char *ngx_http_waiting_queue_init_main_conf(ngx_conf_t *cf, void *conf);
@@ -86,6 +93,13 @@ static ngx_command_t  ngx_http_waiting_queue_commands[] = {
       ngx_http_waiting_queue_interval,
       NGX_HTTP_MAIN_CONF_OFFSET,
       offsetof(ngx_http_wq_main_conf_t, queue.promote_interval),
+      NULL },
+
+    { ngx_string("waiting_queue_max_streams"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_max_streams,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
       NULL },
 
     { ngx_string("waiting_queue"),
@@ -296,6 +310,7 @@ ngx_http_waiting_queue_create_main_conf(ngx_conf_t *cf)
     mcf->queue.zone_size = NGX_CONF_UNSET_SIZE;
     mcf->queue.interval = NGX_CONF_UNSET_MSEC;
     mcf->queue.promote_interval = NGX_CONF_UNSET_MSEC;
+    mcf->queue.max_streams = NGX_CONF_UNSET_UINT;
 
     return mcf;
 }
@@ -317,6 +332,7 @@ ngx_http_waiting_queue_init_main_conf(ngx_conf_t *cf, void *conf)
                              NGX_HTTP_WQ_DEFAULT_INTERVAL);
     ngx_conf_init_msec_value(mcf->queue.promote_interval,
                              NGX_HTTP_WQ_DEFAULT_INTERVAL);
+    ngx_conf_init_uint_value(mcf->queue.max_streams, 0);
 
     if (mcf->queue.node.len == 0
         && ngx_http_waiting_queue_default_node(cf, &mcf->queue.node) != NGX_OK)
@@ -618,7 +634,27 @@ ngx_http_waiting_queue_init(ngx_conf_t *cf)
 static ngx_int_t
 ngx_http_waiting_queue_init_module(ngx_cycle_t *cycle)
 {
+    ngx_uint_t                needed;
+    ngx_http_wq_main_conf_t  *mcf;
+
     ngx_http_wq_worker_stop();
+
+    mcf = ngx_http_cycle_get_module_main_conf(cycle,
+                                              ngx_http_waiting_queue_module);
+
+    if (mcf && mcf->queue.used && mcf->queue.max_streams) {
+        needed = mcf->queue.max_streams + NGX_HTTP_WAITING_QUEUE_RESERVE;
+
+        /* not known before, as events{} may stand behind http{} */
+
+        if (cycle->connection_n < needed) {
+            ngx_log_error(NGX_LOG_WARN, cycle->log, 0,
+                          "\"waiting_queue_max_streams\" is %ui, for which at "
+                          "least %ui \"worker_connections\" are needed, but "
+                          "there are %ui", mcf->queue.max_streams, needed,
+                          cycle->connection_n);
+        }
+    }
 
     return NGX_OK;
 }

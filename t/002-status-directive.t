@@ -70,6 +70,7 @@ my %process_counters = map { @$_[0] => "waiting_queue_$$_[1]_total" }
     [ streamsReplaced => 'streams_replaced' ],
     [ streamsStalled => 'streams_stalled' ],
     [ streamsTimedOut => 'streams_timed_out' ],
+    [ streamsRefused => 'streams_refused' ],
     [ joinsRefused => 'joins_refused' ],
     [ positionsSent => 'positions_sent' ],
     [ promotionsTold => 'promotions_told' ],

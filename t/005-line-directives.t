@@ -32,6 +32,7 @@ my %inherited = (
 my %global = (
     waiting_queue_interval => '1s',
     waiting_queue_promote_interval => '1s',
+    waiting_queue_max_streams => '1',
 );
 
 my %all = (%inherited, %global);
@@ -142,6 +143,11 @@ my @bad = (
              . unquote($_) . '", must be 0 to 1000000000' ] }
          qw(-1 +1 1.5 1k abc off "" 1000000001 99999999999999999999)),
 
+    (map { [ "max_streams $_", "waiting_queue_max_streams $_;",
+             '"waiting_queue_max_streams" directive: invalid number "'
+             . unquote($_) . '", must be 0 to 1000000' ] }
+         qw(-1 +1 1.5 1k abc off "" 1000001 99999999999999999999)),
+
     (map { my $name = $_;
            map { [ "$name $_", "$name $_;",
                    "\"$name\" directive: invalid time \"" . unquote($_)
@@ -240,8 +246,9 @@ my @good = (
 );
 
 my @good_global = (
-    map { ("waiting_queue_interval $_", "waiting_queue_promote_interval $_") }
-        qw(20ms 1s 1 60s 1m 60000ms),
+    (map { ("waiting_queue_interval $_", "waiting_queue_promote_interval $_") }
+         qw(20ms 1s 1 60s 1m 60000ms)),
+    (map { "waiting_queue_max_streams $_" } qw(0 1 448 1000000)),
 );
 
 

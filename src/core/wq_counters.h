@@ -58,6 +58,8 @@
       "Times that a client did not take what was sent.")                      \
     X(streams_timed_out, "streamsTimedOut", "streams_timed_out",              \
       "Streams ended because the client took nothing for send_timeout.")      \
+    X(streams_refused, "streamsRefused", "streams_refused",                   \
+      "Streams refused with 503: waiting_queue_max_streams are open.")        \
     X(joins_refused, "joinsRefused", "joins_refused",                         \
       "Streams refused with 503: Redis or the capacity was not there.")       \
     X(positions_sent, "positionsSent", "positions_sent",                      \

@@ -18,6 +18,7 @@
 
 #define NGX_HTTP_WQ_TIME_MAX          ((ngx_msec_t) 365 * 24 * 3600 * 1000)
 #define NGX_HTTP_WQ_MAX_WAITING_MAX   1000000000
+#define NGX_HTTP_WQ_MAX_STREAMS_MAX   1000000
 
 
 static char *ngx_http_wq_conf_capacity_uri(ngx_conf_t *cf,
@@ -497,6 +498,35 @@ ngx_http_waiting_queue_max_waiting(ngx_conf_t *cf, ngx_command_t *cmd,
                                         "number", &value[1],
                                         "must be 0 to 1000000000");
     }
+
+    return NGX_CONF_OK;
+}
+
+
+char *
+ngx_http_waiting_queue_max_streams(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf)
+{
+    ngx_http_wq_main_conf_t *mcf = conf;
+
+    ngx_int_t   n;
+    ngx_str_t  *value;
+
+    if (mcf->queue.max_streams != NGX_CONF_UNSET_UINT) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    n = ngx_atoi(value[1].data, value[1].len);
+
+    if (n == NGX_ERROR || n > NGX_HTTP_WQ_MAX_STREAMS_MAX) {
+        return ngx_http_wq_conf_invalid(cf, "waiting_queue_max_streams",
+                                        "number", &value[1],
+                                        "must be 0 to 1000000");
+    }
+
+    mcf->queue.max_streams = (ngx_uint_t) n;
 
     return NGX_CONF_OK;
 }

@@ -67,6 +67,11 @@ char *ngx_http_waiting_queue_poll_timeout(ngx_conf_t *cf, ngx_command_t *cmd,
 char *ngx_http_waiting_queue_seat_lock(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
+/* of the http block: a number of streams */
+
+char *ngx_http_waiting_queue_max_streams(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
 /* of both intervals */
 
 char *ngx_http_waiting_queue_interval(ngx_conf_t *cf, ngx_command_t *cmd,

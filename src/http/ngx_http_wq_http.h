@@ -141,10 +141,14 @@ ngx_int_t ngx_http_wq_send_stream_head(ngx_http_request_t *r);
 
 uint32_t ngx_http_wq_stream_retry(void);
 
-/* 503 with a Retry-After: Redis is away, or no capacity is known */
+/*
+ * 503 with a Retry-After: Redis is away, no capacity is known, or this worker
+ * has as many streams as it may
+ */
 
 ngx_int_t ngx_http_wq_send_redis_unavailable(ngx_http_request_t *r);
 ngx_int_t ngx_http_wq_send_capacity_unavailable(ngx_http_request_t *r);
+ngx_int_t ngx_http_wq_send_too_many_streams(ngx_http_request_t *r);
 
 /* s, spread */
 

@@ -265,6 +265,15 @@ ngx_http_wq_send_capacity_unavailable(ngx_http_request_t *r)
 }
 
 
+ngx_int_t
+ngx_http_wq_send_too_many_streams(ngx_http_request_t *r)
+{
+    return ngx_http_wq_send_unavailable(r, "too_many_streams",
+                                        "there are too many streams now, ask "
+                                        "for JSON or try again later");
+}
+
+
 static ngx_int_t
 ngx_http_wq_send_unavailable(ngx_http_request_t *r, const char *error,
     const char *message)

@@ -211,6 +211,11 @@ ngx_http_wq_stream_start(ngx_http_request_t *r, const ngx_str_t *event,
         return NGX_HTTP_CLIENT_CLOSED_REQUEST;
     }
 
+    if (!ngx_http_wq_client_has_room(ngx_http_wq_worker, event, user)) {
+        wq_counter_add(ngx_http_wq_worker->slot->counters.streams_refused, 1);
+        return ngx_http_wq_send_too_many_streams(r);
+    }
+
     lcf = ngx_http_get_module_loc_conf(r, ngx_http_waiting_queue_module);
 
     cln = ngx_http_cleanup_add(r, 0);

@@ -8,6 +8,9 @@
 #include "ngx_http_wq_worker.h"
 
 
+static ngx_uint_t ngx_http_wq_client_streams(ngx_http_wq_event_t *event,
+    const ngx_str_t *user);
+static void ngx_http_wq_client_cut(ngx_http_wq_client_t *client);
 static ngx_int_t ngx_http_wq_client_ask(ngx_http_wq_client_t *client,
     int64_t capacity);
 static void ngx_http_wq_client_joined(void *data,
@@ -30,6 +33,74 @@ ngx_http_wq_clients_init(ngx_http_wq_worker_t *worker)
 }
 
 
+ngx_uint_t
+ngx_http_wq_client_has_room(ngx_http_wq_worker_t *worker,
+    const ngx_str_t *event, const ngx_str_t *user)
+{
+    ngx_uint_t            max;
+    ngx_http_wq_event_t  *e;
+
+    max = worker->conf->max_streams;
+
+    if (max == 0
+        || wq_counter_read(worker->slot->gauges.streams) + worker->connecting
+           < max)
+    {
+        return 1;
+    }
+
+    e = ngx_http_wq_event_find(worker, event);
+
+    return e && ngx_http_wq_client_streams(e, user) == 1;
+}
+
+
+/* of one user here, open or being joined; 2 stands for any more */
+
+static ngx_uint_t
+ngx_http_wq_client_streams(ngx_http_wq_event_t *event, const ngx_str_t *user)
+{
+    ngx_uint_t             n;
+    ngx_queue_t           *q;
+    ngx_http_wq_client_t  *client;
+
+    client = ngx_http_wq_event_user(event, user);
+    n = (client && client->stream) ? 1 : 0;
+
+    if (!ngx_http_wq_event_has_joiner(event, user)) {
+        return n;
+    }
+
+    for (q = ngx_queue_head(&event->worker->joining);
+         n < 2 && q != ngx_queue_sentinel(&event->worker->joining);
+         q = ngx_queue_next(q))
+    {
+        client = ngx_queue_data(q, ngx_http_wq_client_t, joining);
+
+        if (client->stream && client->event == event
+            && client->user.str.len == user->len
+            && ngx_memcmp(client->user.str.data, user->data, user->len) == 0)
+        {
+            n++;
+        }
+    }
+
+    return n;
+}
+
+
+/* one that is joining has no stream any more, if it had */
+
+static void
+ngx_http_wq_client_cut(ngx_http_wq_client_t *client)
+{
+    if (client->stream) {
+        client->stream = NULL;
+        client->event->worker->connecting--;
+    }
+}
+
+
 ngx_http_wq_client_t *
 ngx_http_wq_client_join(ngx_http_wq_worker_t *worker, const ngx_str_t *event,
     const ngx_str_t *user, const ngx_http_wq_rules_t *rules, void *stream)
@@ -46,11 +117,12 @@ ngx_http_wq_client_join(ngx_http_wq_worker_t *worker, const ngx_str_t *event,
     }
 
     client->stream = stream;
+    worker->connecting++;
 
     ngx_http_wq_event_add_joiner(client);
 
     if (ngx_http_wq_client_ask(client, -1) != NGX_OK) {
-        client->stream = NULL;
+        ngx_http_wq_client_cut(client);
         ngx_http_wq_client_forget(client);
         return NULL;
     }
@@ -68,7 +140,7 @@ ngx_http_wq_client_rejoin(ngx_http_wq_client_t *client, int64_t capacity)
         return NGX_OK;
     }
 
-    client->stream = NULL;
+    ngx_http_wq_client_cut(client);
     ngx_http_wq_client_forget(client);
 
     return NGX_ERROR;
@@ -201,7 +273,7 @@ ngx_http_wq_client_joined(void *data, ngx_http_wq_result_t *result)
 
         ngx_http_wq_client_ops.refuse(client, NGX_HTTP_WQ_REFUSED_STATUS,
                                       reply.status);
-        client->stream = NULL;
+        ngx_http_wq_client_cut(client);
     }
 
     ngx_http_wq_client_forget(client);
@@ -220,7 +292,7 @@ ngx_http_wq_client_lost(ngx_http_wq_client_t *client, ngx_uint_t perhaps)
     if (client->stream) {
         ngx_http_wq_client_ops.refuse(client, NGX_HTTP_WQ_REFUSED_REDIS,
                                       WQ_STATUS_NONE);
-        client->stream = NULL;
+        ngx_http_wq_client_cut(client);
         client->disconnected = ngx_current_msec;
     }
 
@@ -310,6 +382,7 @@ ngx_http_wq_client_settle(ngx_http_wq_client_t *client,
     }
 
     event->streams++;
+    worker->connecting--;
 
     wq_counter_add(worker->slot->gauges.streams, 1);
     wq_counter_add(worker->slot->counters.streams_opened, 1);
@@ -427,7 +500,7 @@ void
 ngx_http_wq_client_gone(ngx_http_wq_client_t *client)
 {
     if (client->state == NGX_HTTP_WQ_JOINING) {
-        client->stream = NULL;
+        ngx_http_wq_client_cut(client);
         client->disconnected = ngx_current_msec;
 
         if (client->operation == NULL) {

@@ -212,6 +212,17 @@ void ngx_http_wq_clients_init(ngx_http_wq_worker_t *worker);
 
 
 /*
+ * Whether this worker may have one stream more, of this user: fewer are open or
+ * being joined than max_streams, or it is instead of one that the user has here
+ * already.  Of one user there is at most one more than that, until the join is
+ * answered.
+ */
+
+ngx_uint_t ngx_http_wq_client_has_room(ngx_http_wq_worker_t *worker,
+    const ngx_str_t *event, const ngx_str_t *user);
+
+
+/*
  * A user opens a stream.  The ids were checked.  NULL if Redis cannot be asked
  * or there is no memory; else one of accept(), refuse() or capacity() will be
  * called, never before this returns, unless ngx_http_wq_client_gone() is first.

@@ -25,6 +25,7 @@ typedef struct {
 
     ngx_msec_t                 interval;    /* of positions */
     ngx_msec_t                 promote_interval;
+    ngx_uint_t                 max_streams; /* of a worker; 0: any number */
 
     size_t                     zone_size;
     ngx_http_wq_zone_t        *zone;
@@ -104,6 +105,7 @@ struct ngx_http_wq_worker_s {
     ngx_rbtree_t                     events;
     ngx_rbtree_node_t                events_sentinel;
     ngx_queue_t                      joining;   /* clients */
+    ngx_uint_t                       connecting;    /* those with a stream */
 
     ngx_queue_t                      visits;    /* that are open */
     ngx_uint_t                       admitted;  /* requests, not over */
