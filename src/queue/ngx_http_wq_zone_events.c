@@ -4,9 +4,9 @@
  *
  * What Redis has said of an event, how many streams each process has open for
  * it, who asks for its capacity, and how many have passed while Redis is away.
- * Nothing here is the truth: an entry that is lost, for want of room or with the
- * zone, comes back with the next report.  Only one whose ration would be full
- * again by that is not given up.
+ * Nothing here is the truth: an entry that is lost, for want of room or with
+ * the zone, comes back with the next report.  Only one whose ration would be
+ * full again by that is not given up.
  */
 
 
