@@ -1629,3 +1629,33 @@ before <!--# include virtual="/api?user=u" --> after
     is($a->status, 503, 'no Redis');
     $allowed->($a, 'no Redis');
     like($a->header('Retry-After'), qr/^[1-5]$/, 'and when to come again');
+
+
+
+=== TEST 23: who has gone stays gone, also when the word comes late
+--- settings
+    waiting_queue_capacity 0;
+--- check
+    my $line = line();
+    my $s = $line->join('u');
+    my $idx = $line->idx('u');
+    my $instance = $line->record('u')->{instanceId};
+
+    # The message is on its way, and meanwhile Redis seems to have lost data:
+    # the worker puts the place back, as it knows of nothing else.
+
+    $line->script('quit', 'nobody', 'seed');
+    $line->call('MULTI');
+    $line->script('quit', 'u', 'seed');
+    $line->call('XTRIM', "${prefix}ENTRY", 'MAXLEN', 0);
+    $line->call('HSET', $line->key('WAITING_STATS'), 'epoch', 'another');
+    $line->call('EXEC');
+    $sse->run_until(sub { @{$line->waiting} }, 20, 'put back');
+
+    $line->call('XADD', "${prefix}ENTRY", '*', type => 'expired',
+                userId => 'u', eventId => 'e', instanceId => $instance,
+                idx => $idx, token => '', expiresAt => 0, serial => 0);
+    $sse->run_until(sub { $s->ended }, 20, 'then the word comes');
+    is($s->last->{event}, 'expired', 'which the stream is told');
+    $sse->run_until(sub { !@{$line->waiting} }, 20, 'and the place is given up');
+    is_deeply([ $line->wrong ], [], 'all is well in Redis');

@@ -984,6 +984,23 @@ wait=30s
         $backend->forget;
     }
 
+    # who sends the body slowly does not have the seat meanwhile, and does not
+    # come to the backend without it
+    my $late = WaitingQueue::Gate::Pending->new(
+        "POST /seat/?seat=A-1&late HTTP/1.1\r\nHost: localhost\r\n"
+        . "Connection: close\r\nContent-Length: 8\r\n\r\nfour");
+    is(at('/seat/?seat=A-1&quick')->status, 200, 'another has it');
+    my $holder = start('/seat/?seat=A-1&hold=holder');
+    at_backend('hold=holder');
+    $late->write('more');
+    lines('A-1', 1);
+    is(scalar(arrived('late')), 0, 'all of it is there, the seat is not');
+    $backend->let_go('holder');
+    is($holder->answer->status, 200, 'who has the seat');
+    is($late->answer->status, 200, 'and then the one who was slow');
+    is((arrived('late'))[0]{body}, 'fourmore', 'with all of the body');
+    free();
+
     # the answer is complete in nginx: who reads it slowly, or leaves the
     # connection open, does not keep the next waiting
     my $slow = start('/seat/?seat=A-1&size=15000000&slow');
@@ -1240,3 +1257,29 @@ wait=30s lease=10m
     is($second->answer->status, 200, 'given back by an old worker');
     free();
     await('the old are gone', sub { !grep { $old{$_} } pids() });
+
+
+
+=== TEST 20: nobody waits for a dead Redis as long as for a seat
+--- redis
+redis://127.0.0.1:$TEST_NGINX_PRIVATE_REDIS_PORT timeout=500ms
+--- lock
+wait=60s lease=10m
+--- check
+    private_redis();
+    ready();
+
+    my $first = start('/seat/?seat=A-1&hold=first');
+    at_backend('hold=first');
+    my $second = start('/seat/?seat=A-1&second');
+    lines('A-1', 1);
+
+    my $begin = time;
+    kill_redis();
+    is($second->answer->status, 503, 'who is in line hears of it');
+    cmp_ok(time - $begin, '<', 20, 'soon');
+    is(scalar(arrived('second')), 0, 'and does not go on');
+    $backend->let_go('first');
+    is($first->answer->status, 200, 'who is at the backend is answered');
+    private_redis();
+    free('all is given back in the end');

@@ -115,6 +115,13 @@ shake() {
                 blocks++
                 name[blocks] = inside
                 own = blocks
+
+                if ($0 ~ /[^A-Za-z0-9_]end[ )]*$/) {
+                    # its end would not be found
+                    printf "%s: a function in one line\n", $0 > "/dev/stderr"
+                    failed = 1
+                    exit 1
+                }
             } else if (inside == "") {
                 if (own != 0 || blocks == 0) {
                     blocks++
@@ -134,6 +141,10 @@ shake() {
         }
 
         END {
+            if (failed) {
+                exit 1
+            }
+
             do {
                 gone = 0
 

@@ -39,7 +39,13 @@ function event.set_stat(name, value)
 end
 
 function event.count(name, n)
-    local value = redis.call('HINCRBY', key.stats, name, n)
+    local value = redis.pcall('HINCRBY', key.stats, name, n)
+
+    if type(value) == 'table' then
+        -- no number was there, written by hand: it begins anew
+        value = n
+        redis.call('HSET', key.stats, name, value)
+    end
 
     if stats then
         stats[name] = value
@@ -48,9 +54,16 @@ function event.count(name, n)
     return value
 end
 
+-- Whatever was written there by hand: a whole number that one can count to.
+local function sane(value)
+    local number = tonumber(value or 0) or 0
+
+    return number > 0 and number < 2 ^ 53 and math.floor(number) or 0
+end
+
 -- The value of the counter of this name, one of those above.
 function event.counter(name)
-    return tonumber(event.stat(name) or 0) or 0
+    return sane(event.stat(name))
 end
 
 -- The values of the counters of these names, any of them, in their order.
@@ -58,7 +71,7 @@ function event.counters(...)
     local values = redis.call('HMGET', key.stats, ...)
 
     for i, value in ipairs(values) do
-        values[i] = tonumber(value or 0) or 0
+        values[i] = sane(value)
     end
 
     return unpack(values)

@@ -14,8 +14,8 @@ function figures.drift()
                       - redis.call('ZCARD', key.active))
 end
 
--- Whatever was written there by hand: a whole number that a caller can take.
-local function sane(number, least)
+-- Whatever was written by hand: a whole number that a caller can take.
+local function bounded(number, least)
     if number ~= number then
         return 0
     end
@@ -39,7 +39,7 @@ function figures.all(values, drift)
 
     for i, number in ipairs(list) do
         -- slots may be owed, and no seats left is not none counted
-        list[i] = sane(number, i == 3 and -2 ^ 53 or i == 6 and -1 or 0)
+        list[i] = bounded(number, i == 3 and -2 ^ 53 or i == 6 and -1 or 0)
     end
 
     return list

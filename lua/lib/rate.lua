@@ -3,20 +3,13 @@
 -- anybody goes in or not: what counts is the one that now belongs to.
 local rate = {}
 
--- The counter of this name, whatever was written there by hand.
-local function whole(name)
-    local number = event.counter(name)
-
-    return number > 0 and number < 2 ^ 53 and math.floor(number) or 0
-end
-
 local function begin(ms)
     event.set_stat('period', string.format('%.0f', ms))
 end
 
 -- When it has begun, in ms, and how many have gone in in it.
 local function current_period(limit, now)
-    local began, used = whole('period'), whole('used')
+    local began, used = event.counter('period'), event.counter('used')
 
     if began == 0 then
         return now, 0

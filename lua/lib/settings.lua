@@ -13,8 +13,9 @@ function setting.whole(text)
     end
 end
 
--- "1400/10s", so many users in so long: { users = 1400, ms = 10000 }.  Of all
--- words "off" is one too, for no rate: false.  Nil for any other.
+-- "1400/10s", so many users in so long: { users = 1400, ms = 10000 }, within the
+-- bounds of the directive, but that nobody is a number too.  Of all words "off"
+-- is one as well, for no rate: false.  Nil for any other.
 function setting.rate(word)
     if not word then
         return nil
@@ -29,7 +30,7 @@ function setting.rate(word)
     users = setting.whole(users)
     ms = ms and setting.whole(time) and ms * time
 
-    if users and ms and ms >= 1 and ms <= 86400000 then
+    if users and users <= 100000000 and ms and ms >= 10 and ms <= 86400000 then
         return { users = users, ms = ms }
     end
 end

@@ -44,7 +44,6 @@ static ngx_int_t ngx_http_wq_api_identify(ngx_http_request_t *r,
     ngx_http_wq_api_t *api);
 static ngx_int_t ngx_http_wq_api_ask(ngx_http_request_t *r,
     ngx_http_wq_api_t *api);
-static ngx_int_t ngx_http_wq_api_wait(ngx_http_request_t *r);
 static void ngx_http_wq_api_cleanup(void *data);
 static void ngx_http_wq_api_answered(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer);
@@ -275,32 +274,14 @@ ngx_http_wq_api_ask(ngx_http_request_t *r, ngx_http_wq_api_t *api)
         return ngx_http_wq_api_unavailable(r);
     }
 
-    return ngx_http_wq_api_wait(r);
-}
-
-
-static ngx_int_t
-ngx_http_wq_api_wait(ngx_http_request_t *r)
-{
-    ngx_event_t  *rev;
-
     r->main->count++;
-    r->write_event_handler = ngx_http_request_empty_handler;
 
     if (r->discard_body) {
         /* the rest of the body is read, and the end of the connection seen */
-        return NGX_DONE;
-    }
+        r->write_event_handler = ngx_http_request_empty_handler;
 
-    r->read_event_handler = ngx_http_test_reading;
-
-    rev = r->connection->read;
-
-    if (rev->ready) {
-        ngx_post_event(rev, &ngx_posted_events);
-
-    } else if (ngx_handle_read_event(rev, 0) != NGX_OK) {
-        ngx_http_finalize_request(r, NGX_ERROR);
+    } else {
+        ngx_http_wq_park(r);
     }
 
     return NGX_DONE;

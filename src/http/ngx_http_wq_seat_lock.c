@@ -2,9 +2,10 @@
 /*
  * http: the lock of a seat, `waiting_queue_seat_lock`.
  *
- * In the phase before content, after the gate.  The request waits with its body
- * unread until it has the lock, goes on with it, and gives it back when the
- * answer is complete, whatever it is, or when it ends in any other way.
+ * In the phase before content, after the gate.  The request is read to its end,
+ * for who sends it slowly must not have the lock meanwhile, waits until it has
+ * it, goes on with it, and gives it back when the answer is complete, whatever
+ * it is, or when it ends in any other way.
  *
  * What is known of it is in the pool of the request and found by a cleanup of
  * that pool: an internal redirect clears the contexts of all modules, but who
@@ -49,6 +50,7 @@ typedef struct {
 
 
 static ngx_int_t ngx_http_wq_seat_lock_handler(ngx_http_request_t *r);
+static void ngx_http_wq_seat_lock_has_body(ngx_http_request_t *r);
 static ngx_int_t ngx_http_wq_seat_lock_ask(ngx_http_wq_seat_lock_t *lock);
 static ngx_int_t ngx_http_wq_seat_lock_decide(ngx_http_wq_seat_lock_t *lock);
 static void ngx_http_wq_seat_lock_told(void *data, ngx_http_wq_seat_e outcome);
@@ -165,7 +167,32 @@ ngx_http_wq_seat_lock_handler(ngx_http_request_t *r)
         return ngx_http_wq_seat_lock_decide(lock);
     }
 
+    if (r->request_body == NULL
+        && (r->headers_in.content_length_n > 0 || r->headers_in.chunked))
+    {
+        rc = ngx_http_read_client_request_body(r,
+                                               ngx_http_wq_seat_lock_has_body);
+
+        if (rc >= NGX_HTTP_SPECIAL_RESPONSE) {
+            return rc;
+        }
+
+        ngx_http_finalize_request(r, NGX_DONE);
+        return NGX_DONE;
+    }
+
     return ngx_http_wq_seat_lock_ask(lock);
+}
+
+
+/* the phase is run again, perhaps before the handler returns */
+
+static void
+ngx_http_wq_seat_lock_has_body(ngx_http_request_t *r)
+{
+    r->write_event_handler = ngx_http_core_run_phases;
+
+    ngx_http_core_run_phases(r);
 }
 
 

@@ -325,8 +325,12 @@ ngx_http_wq_client_learn(ngx_http_wq_client_t *client,
     event->total = reply->total;
 
     ngx_http_wq_event_complain(event, client->rules, reply->changed);
+
+    /* slots are looked at for those who wait */
     ngx_http_wq_pace_learn(event, reply->rate_users, reply->rate_ms,
-                           reply->halted, reply->crowded);
+                           reply->halted,
+                           reply->status == WQ_STATUS_WAITING
+                           ? reply->crowded != 0 : event->pace.crowded);
     ngx_http_wq_promoter_opens(event, reply->opens_ms);
 
     if (event->waiting == 0 && !event->ticking) {

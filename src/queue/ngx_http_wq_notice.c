@@ -45,6 +45,12 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
             ngx_http_wq_client_end(client, WQ_SSE_EXPIRED);
         }
 
+        if (client->state == NGX_HTTP_WQ_WAITING) {
+            /* should a resync have put the place back before this came */
+            ngx_http_wq_grace_add(client, 0);
+            break;
+        }
+
         ngx_http_wq_client_forget(client);
         break;
 

@@ -42,6 +42,8 @@ static ngx_int_t ngx_http_wq_seat_send(ngx_http_wq_seat_t *seat);
 static ngx_uint_t ngx_http_wq_seat_early(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_seat_answered(void *data,
     ngx_http_wq_result_t *result);
+static void ngx_http_wq_seat_unanswered(ngx_http_wq_seat_t *seat,
+    ngx_msec_t since);
 static void ngx_http_wq_seat_wait(ngx_http_wq_seat_t *seat,
     const ngx_http_wq_seat_lock_reply_t *reply);
 static void ngx_http_wq_seat_give_up(ngx_http_wq_seat_t *seat,
@@ -76,6 +78,7 @@ ngx_http_wq_seat_ask(ngx_http_wq_worker_t *worker,
 
     if (rc == NGX_DECLINED && wish->wait && ngx_http_wq_seat_early(worker)) {
         s->deaf = 1;
+        s->deaf_since = ngx_current_msec;
         ngx_http_wq_timer_set(&s->again, NGX_HTTP_WQ_SEAT_EARLY);
 
     } else if (rc != NGX_OK) {
@@ -175,25 +178,19 @@ ngx_http_wq_seat_answered(void *data, ngx_http_wq_result_t *result)
     rc = ngx_http_wq_decode_seat_lock(
              seat->worker->links[NGX_HTTP_WQ_COMMANDS], result, &reply);
 
-    seat->deaf = (rc != NGX_OK);
-
-    if (seat->deaf) {
-
-        if (seat->in_line) {
-            ngx_http_wq_seat_wait(seat, NULL);
-
-        } else {
-            ngx_http_wq_seat_give_up(seat, NGX_HTTP_WQ_SEAT_NO_REDIS);
-        }
-
+    if (rc != NGX_OK) {
+        ngx_http_wq_seat_unanswered(seat, seat->asked);
         return;
     }
+
+    seat->deaf = 0;
 
     if (reply.held) {
 
         /* counted from the question, not from the answer: rather too little */
 
         left = reply.left >= 0 ? reply.left : (int64_t) seat->wish.lease;
+        left = ngx_min(left, (int64_t) seat->wish.lease);
         left -= (ngx_msec_int_t) (ngx_current_msec - seat->asked);
 
         if (left > 0) {
@@ -216,6 +213,32 @@ ngx_http_wq_seat_answered(void *data, ngx_http_wq_result_t *result)
     }
 
     ngx_http_wq_seat_wait(seat, &reply);
+}
+
+
+/*
+ * There is no answer, since then at least.  Who is in line may still get one,
+ * but does not wait for a dead Redis for longer than anybody else.
+ */
+
+static void
+ngx_http_wq_seat_unanswered(ngx_http_wq_seat_t *seat, ngx_msec_t since)
+{
+    ngx_msec_t  timeout;
+
+    timeout = seat->worker->conf->redis.timeout;
+
+    if (!seat->deaf) {
+        seat->deaf = 1;
+        seat->deaf_since = since;
+    }
+
+    if (seat->in_line && ngx_current_msec - seat->deaf_since < timeout) {
+        ngx_http_wq_seat_wait(seat, NULL);
+        return;
+    }
+
+    ngx_http_wq_seat_give_up(seat, NGX_HTTP_WQ_SEAT_NO_REDIS);
 }
 
 
@@ -423,15 +446,10 @@ ngx_http_wq_seat_again_handler(ngx_event_t *ev)
         return;
     }
 
-    seat->deaf = 1;
-
-    if (seat->in_line) {
-        ngx_http_wq_seat_wait(seat, NULL);
-
-    } else if (ngx_http_wq_seat_early(seat->worker)) {
+    if (!seat->in_line && ngx_http_wq_seat_early(seat->worker)) {
         ngx_http_wq_timer_set(&seat->again, NGX_HTTP_WQ_SEAT_EARLY);
-
-    } else {
-        ngx_http_wq_seat_give_up(seat, NGX_HTTP_WQ_SEAT_NO_REDIS);
+        return;
     }
+
+    ngx_http_wq_seat_unanswered(seat, ngx_current_msec);
 }

@@ -30,6 +30,7 @@ struct ngx_http_wq_seat_s {
     ngx_msec_t                    asked;
     ngx_msec_t                    ends;     /* when the lock lapses, at most */
     ngx_uint_t                    tries;
+    ngx_msec_t                    deaf_since;   /* if deaf */
 
     unsigned                      under_way:1;  /* a question, or a try */
     unsigned                      known:1;  /* to Redis, for all we know */

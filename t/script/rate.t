@@ -448,8 +448,8 @@ for my $used (0, 1, 2, 3, 7) {
 for my $case ([ '5/10s' => 5, 10000 ], [ '5/300ms' => 5, 300 ],
               [ '5/2m' => 5, 120000 ], [ '5/1h' => 5, 3600000 ],
               [ '5/24h' => 5, 86400000 ], [ '5/7' => 5, 7000 ],
-              [ '5/1ms' => 5, 1 ], [ '007/010s' => 7, 10000 ],
-              [ '999999999/1s' => 999999999, 1000 ],
+              [ '5/10ms' => 5, 10 ], [ '007/010s' => 7, 10000 ],
+              [ '100000000/1s' => 100000000, 1000 ],
               [ 'off' => 0, 0 ], [ '0/1s' => 0, 1000 ])
 {
     my ($word, $users, $ms) = @$case;
@@ -577,6 +577,39 @@ for my $seats (0, -1) {
     is_deeply(\@wrong, [], 'three hundred periods');
     cmp_ok($line->stat('promoted'), '>', 200, $line->stat('promoted')
            . ' from the line, ' . $line->stat('direct') . ' straight in');
+}
+
+
+# what the operator may say has the bounds of the directive
+
+for my $word ('100000001/10s', '5/9ms', '5/25h', '5000000000/10s', '5/1d') {
+    my $line = WaitingQueue::Script->new('bound' . ++$n, capacity => 9,
+                                         rate => '3/10000ms');
+    $line->set(rate => $word);
+    $line->join("u$_", 'i1') for 1 .. 4;
+    is($line->join('u5', 'i1')->{rate_users}, 3, "$word is as if not said");
+}
+
+for my $word ('100000000/10s', '5/10ms', '5/24h') {
+    my $line = WaitingQueue::Script->new('bound' . ++$n, capacity => 9);
+    $line->set(rate => $word);
+    is($line->join('u1', 'i1')->{rate_users} . '/', $word =~ s{/.*}{/}r,
+       "$word is a rate");
+}
+
+
+# and numbers that are none let nobody in
+
+for my $number (qw(nan -nan inf -inf 1e400 -5 0x10 1.5 x)) {
+    my $line = WaitingQueue::Script->new('number' . ++$n, capacity => 1);
+    $line->join('u1', 'i1');
+    redis('HSET', $line->key(11), map { ($_ => $number) }
+                                      qw(sold joined promoted gone direct left));
+    my @in = grep { $line->join("v$_", 'i1')->{status} eq 'ready' } 1 .. 3;
+    is(scalar @in, 0, "$number: nobody is let in over the capacity");
+    my $figures = $line->promote;
+    is((grep { !/^-?\d+$/ } @$figures{map { "all_$_" } qw(joined sold left)}),
+       0, "$number: and the figures are numbers");
 }
 
 
