@@ -1321,15 +1321,16 @@ before <!--# include virtual="/api?user=u" --> after
     reaches('capacityFailed', 1);
 
     # many at once, and one of them goes
-    my $in = 0;
-    my $asked = await('another question', sub {
-        @pending = map { visitor(jar => 0)->send('POST', "/api?user=u$_",
-                                                 body => 'x' x 1000) } 1 .. 40;
-        return 1 if IO::Select->new($service)->can_read(0.3);
-        $_->answer for @pending;
-        Time::HiRes::sleep(0.1);
-        return 0;
+    @pending = await('another question', sub {
+        my $first = visitor(jar => 0)->send('POST', '/api?user=u0');
+        return $first if IO::Select->new($service)->can_read(0.2);
+        fails($first->answer, 503, 'capacity_unavailable', 'not yet');
+        return;
     });
+    push @pending, map { visitor(jar => 0)->send('POST', "/api?user=u$_",
+                                                 body => 'x' x 1000) } 1 .. 39;
+    # they wait for the same answer
+    $sse->run_for(0.2);
     (pop @pending)->close;
     my $question = serve('{"seatCount":2}');
     like($question, qr{^GET /e\?u\d+ HTTP}, 'the service is asked');
