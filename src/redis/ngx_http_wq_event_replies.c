@@ -87,30 +87,31 @@ static const wq_field_t  ngx_http_wq_join_fields[] = {
  * overflow.
  */
 
-#define NGX_HTTP_WQ_FIGURE_MAX  ((int64_t) 1 << 53)
+#define NGX_HTTP_WQ_MOST  ((int64_t) 1 << 53)
 
 #define NGX_HTTP_WQ_FIGURE(name, field, min, max)                             \
     { name, WQ_FIELD_INTEGER, 0, min, max,                                    \
       offsetof(ngx_http_wq_figures_t, field) }
 
 static const wq_field_t  ngx_http_wq_figures_fields[] = {
-    NGX_HTTP_WQ_FIGURE("waiting", waiting, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("inside", active, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("free slots", free_slots, -NGX_HTTP_WQ_FIGURE_MAX, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("capacity", capacity, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("sold", sold, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("seats", seats, -NGX_HTTP_WQ_FIGURE_MAX, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("joined", joined, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("direct", direct, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("promoted", promoted, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("entered", entered, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("left", left, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("expired", expired, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("done", done, 0, NGX_HTTP_WQ_FIGURE_MAX),
-    NGX_HTTP_WQ_FIGURE("drift", drift, 0, NGX_HTTP_WQ_FIGURE_MAX),
+    NGX_HTTP_WQ_FIGURE("waiting", waiting, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("inside", active, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("free slots", free_slots, -NGX_HTTP_WQ_MOST,
+                       NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("capacity", capacity, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("sold", sold, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("seats", seats, -NGX_HTTP_WQ_MOST, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("joined", joined, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("direct", direct, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("promoted", promoted, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("entered", entered, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("left", left, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("expired", expired, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("done", done, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("drift", drift, 0, NGX_HTTP_WQ_MOST),
     NGX_HTTP_WQ_FIGURE("users of the rate", rate_users, 0, UINT32_MAX),
     NGX_HTTP_WQ_FIGURE("period of the rate", rate_ms, 0, UINT32_MAX),
-    NGX_HTTP_WQ_FIGURE("concurrent", concurrent, 0, NGX_HTTP_WQ_FIGURE_MAX),
+    NGX_HTTP_WQ_FIGURE("concurrent", concurrent, 0, NGX_HTTP_WQ_MOST),
     NGX_HTTP_WQ_FIGURE("halted", halted, 0, 1)
 };
 
