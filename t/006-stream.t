@@ -1107,6 +1107,9 @@ redis://127.0.0.1:1
         return 503 "sorry\n";
     }
 --- check
+    # a worker that has yet to begin has no descriptors
+    await('all workers', sub { @{status()->{processes}} == $workers });
+
     my $before = fds();
     my %retry;
 
