@@ -62,6 +62,7 @@ add_block_preprocessor(sub {
     $block->set_value('http_config', $text->('http_config') . '
     waiting_queue_redis ' . ($text->('redis')
                              || 'unix:$TEST_NGINX_REDIS_SOCKET') . ';
+    keepalive_requests 100000;
     waiting_queue_prefix ' . $prefix . ';
     waiting_queue_interval 20ms;
     waiting_queue_promote_interval 50ms;

@@ -808,7 +808,9 @@ sub told {
     $session->{told} = $next;
     $self->{counts}{told}++;
 
-    return if $ranks->[$next]{totals}{$total};
+    # one that has not read may have been meant to hear another time since, and
+    # then hears the total of that
+    return if $stalled || $ranks->[$next]{totals}{$total};
 
     return "total $total with rank $rank; it must be "
            . join ' or ', sort keys %{$ranks->[$next]{totals}};
