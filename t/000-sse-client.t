@@ -118,7 +118,8 @@ is_deeply(\@differ, [], 'cut into two, at every place');
     is_deeply([ told($parser), @complaints ], [ $told ], 'without chunks');
 
     ($parser, @complaints) = parsed({}, 'eof', $head,
-                                    chunk(@texts[0 .. 2], "event: reconnect\n"
+                                    chunk(@texts[0 .. 2], "retry: 700\n"
+                                          . "event: reconnect\n"
                                           . "data: $whole\n\n"), "0\r\n\r\n");
     is_deeply(\@complaints, [], 'reconnect is a last word');
 

@@ -854,7 +854,7 @@ __DATA__
     $service->on(e1 => seats(0));
 
     my @s = map { my $s = $line->open("u$_"); answered($s); $s } 1 .. 3;
-    is(join(' ', map { $_->names } @s), 'position position position',
+    is(join(q{ }, map { $_->names } @s), q{position position position},
        'a capacity of 0: all wait');
 
     $line->set(capacity => 2);
@@ -1004,8 +1004,10 @@ __DATA__
         ready();
 
         @s = map { my $s = $line->open("v$_"); answered($s); $s } 1 .. 3;
-        is(join(' ', map { $_->names } @s), 'promoted promoted position',
+        is(join(q{ }, map { $_->names } @s), q{position position position},
            'when Redis is back the service is asked again, without delay');
+        until_true(sub { 2 == grep { $_->token } @s }, 15,
+                   'and two are let in when all are back');
         is(scalar $service->asked('e1'), 2, 'asked once more');
         is_deeply([ $line->wrong ], [], 'the invariants');
 

@@ -518,7 +518,7 @@ redis://127.0.0.1:$TEST_NGINX_PRIVATE_REDIS_PORT timeout=500ms
     is_deeply([ $line->wrong ], [], 'all is well in Redis');
 
     # and no more than once, however often it is said
-    is(at('/shop/', 'c')->status, 200, 'c is in');
+    await('c is in', sub { at('/shop/', 'c')->status == 200 });
     is_deeply([ $line->stat('sold'), $line->stat('done') ], [ 1, 1 ],
               'once each');
 

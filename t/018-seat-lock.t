@@ -482,7 +482,7 @@ wait=30s
     }
     location /slow/ {
         waiting_queue_seat_lock $arg_seat wait=30s lease=10m;
-        proxy_read_timeout 300ms;
+        proxy_read_timeout 2s;
         proxy_pass http://127.0.0.1:$TEST_NGINX_BACKEND_PORT;
     }
     location /file/ {

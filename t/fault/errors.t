@@ -233,7 +233,7 @@ wait_until { $humble->has_state('ready')
              && $humble->has_trouble('no_permission') } 10,
            'few rights: ready, and each command is refused';
 is($listed->cli(qw(ACL SETUSER waiting +evalsha +eval +@stream +@sortedset
-                       +time)), 'OK', 'and what a heartbeat needs');
+                       +time +hmget +hset)), 'OK', 'and what a heartbeat needs');
 wait_until { $humble->sum('heartbeats') >= 4
              && $humble->has_state('ready')
              && $humble->has_trouble('no_permission', 'commands')
