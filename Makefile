@@ -15,7 +15,7 @@ help:
 	@echo "make test            unit tests, the suite, and a browser"
 	@echo "make unit            unit tests only"
 	@echo "make asan            the suite with an AddressSanitizer nginx"
-	@echo "make test-hiredis12  the same with hiredis 1.2"
+	@echo "make test-hiredis12  the link to Redis, with hiredis 1.2"
 	@echo "make lint            form, layers, static analysis, scripts"
 	@echo "make fuzz            the parsers of src/core, FUZZ_SECONDS=60 each"
 	@echo "make bench           load measurements"
