@@ -1,16 +1,54 @@
 -- heartbeat.lua: this instance is alive.
 --
 -- KEYS[1]  WAITING_INSTANCES
+-- KEYS[2]  WAITING_ORIGIN
 -- ARGV[1]  the instance
+-- ARGV[2]  since when the data are there, as its node has heard it last; 0: it
+--          has not
+-- ARGV[3]  "last": it is about to leave, and others are to look after what it
+--          held, at once
 -- returns  { now in ms, number of known instances, 1 if this one was not known:
---            it is new, or was taken for dead and places were given up }
+--            it is new, or was taken for dead and places were given up; since
+--            when the data are there, see lib/origin.lua: what a worker knows
+--            of others is to be put back; for how many ms nobody is let in }
 -- cost     O(log n) of the instances
 
+local key = { instances = KEYS[1], origin = KEYS[2] }
+
 -- @include time
+-- @include origin
 
-local now = now_ms()
-local before = tonumber(redis.call('ZSCORE', KEYS[1], ARGV[1]) or 0)
+local now, us = now_ms()
+local before = tonumber(redis.call('ZSCORE', key.instances, ARGV[1]) or 0)
 
-redis.call('ZADD', KEYS[1], now, ARGV[1])
+redis.call('ZADD', key.instances, ARGV[3] == 'last' and -now or now, ARGV[1])
 
-return { now, redis.call('ZCARD', KEYS[1]), before > 0 and 0 or 1 }
+-- Another process than before has perhaps not all that the other had: a replica
+-- that was behind, a file that was not written.  Where an ACL forbids to ask,
+-- only an empty Redis is found out.
+local info = redis.pcall('INFO', 'server')
+local run = type(info) == 'string' and info:match('run_id:(%w+)')
+
+local known_run, since, till = origin.read()
+local known = tonumber(ARGV[2])
+
+if run and known_run == '' then
+    redis.call('HSET', key.origin, 'run', run)
+end
+
+if not since or run and known_run ~= '' and known_run ~= run then
+    -- where they are new to all there is nobody to be put back
+    till = (since or known > 0) and now + origin.hold or 0
+    since = us
+    redis.call('HSET', key.origin, 'run', run or '',
+               'since', string.format('%.0f', since),
+               'until', string.format('%.0f', till))
+
+elseif known > 0 and known ~= tonumber(since) and till == '0' then
+    -- who has come first did not know that there were others
+    till = math.floor(tonumber(since) / 1000) + origin.hold
+    redis.call('HSET', key.origin, 'until', string.format('%.0f', till))
+end
+
+return { now, redis.call('ZCARD', key.instances), before > 0 and 0 or 1,
+         string.format('%.0f', tonumber(since) or 0), origin.left(now) }

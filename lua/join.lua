@@ -18,7 +18,9 @@
 --            user has waited in ms, users and ms of the rate (0: there is
 --            none), 1 if nobody is let in for now, 1 if there is a rate but no
 --            slot for one who waits, ms after which the rate lets in the user,
---            if nobody else waits (0: that is not what the user waits for) }
+--            if nobody else waits (0: that is not what the user waits for),
+--            when the lease was given, or used first, in ms; for how many ms
+--            nobody is let in, because data were lost }
 --          status is waiting, ready, entered, sold_out, closed, full, none for
 --          a visit that would have to wait, or unknown while no capacity is
 --          known: in these two nothing is stored
@@ -31,6 +33,7 @@
 
 -- @include time
 -- @include event
+-- @include origin
 -- @include settings
 -- @include line
 -- @include lease
@@ -44,10 +47,10 @@ local values, changed = setting.take(ARGV[6], ARGV[7])
 
 if not values then
     return { 'unknown', false, false, 0, 0, 0, 0, false, false, false, 0, '',
-             0, 0, 0, 0, 0, 0, 0 }
+             0, 0, 0, 0, 0, 0, 0, 0, 0 }
 end
 
-local call = { seed = seed, changed = changed, serial = serial,
+local call = { seed = seed, changed = changed, serial = serial, now = now,
                values = values }
 
 -- in already
@@ -100,7 +103,7 @@ end
 
 local total = redis.call('ZCARD', key.waiting)
 local direct = total == 0 and values.paused ~= 1
-               and rate.left(values, now) > 0
+               and origin.left(now) == 0 and rate.left(values, now) > 0
 
 if direct and event.free_slots() <= 0 then
     -- nobody waits, so nobody else will take back what has lapsed for a while

@@ -12,6 +12,7 @@
 
 -- @include time
 -- @include event
+-- @include origin
 -- @include settings
 -- @include line
 -- @include lease

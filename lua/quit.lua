@@ -10,6 +10,7 @@
 
 -- @include time
 -- @include event
+-- @include origin
 -- @include settings
 -- @include line
 -- @include lease
@@ -36,7 +37,7 @@ if not l then
     return { 0, 0, 0 }
 end
 
-lease.take_back(user)
+lease.finish(user, l, now)
 event.count('left', 1)
 event.announce('expired', user, l.instance, l.idx, l)
 

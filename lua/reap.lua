@@ -60,7 +60,12 @@ local oldest = now_ms() - values.poll_timeout
 
 local function give_up(user)
     if where == 'lease' then
-        released = released + (lease.take_back(user) and 1 or 0)
+        local l = lease.find(user, now_ms(), mark)
+
+        if l and lease.finish(user, l, now_ms()) or lease.take_back(user) then
+            released = released + 1
+        end
+
         return
     end
 

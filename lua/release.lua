@@ -17,6 +17,7 @@
 
 -- @include time
 -- @include event
+-- @include origin
 -- @include settings
 -- @include line
 -- @include lease
@@ -34,20 +35,24 @@ local ours = l
 
 if how == 'sold' and token ~= '' then
     -- By then the lease may have lapsed, and be gone: what was sold is sold.
-    -- Longer than anybody repeats it; no id has this character.
-    local once = key.token .. user .. '/' .. token
+    local mark = lease.mark(user, token)
 
-    if not redis.call('SET', once, 'sold', 'NX', 'PX', 3600000) then
+    if redis.call('GET', mark) == 'sold' then
         return { 0, 0, 0 }
     end
+
+    -- longer than anybody repeats it
+    redis.call('SET', mark, 'sold', 'PX', 3600000)
 elseif not ours and (how ~= 'sold' or not lease.find(user, 0, seed)) then
     return { 0, 0, 0 }
 end
 
 event.count(how == 'sold' and 'sold' or ARGV[7], 1)
 
--- one that has lapsed is in nobody's way
-if ours or (how == 'sold' and not l) then
+if ours then
+    lease.finish(user, l, now)
+elseif how == 'sold' and not l then
+    -- one that has lapsed is in nobody's way
     lease.take_back(user)
 end
 

@@ -12,6 +12,7 @@
 
 -- @include time
 -- @include event
+-- @include origin
 -- @include settings
 -- @include line
 -- @include lease
@@ -25,13 +26,13 @@ local idx = not l and line.idx(user)
 
 if not l and not idx then
     local values = setting.read()
-    local call = { serial = serial, values = values }
+    local call = { serial = serial, now = now, values = values }
 
     return answer(call, event.over(values) or 'none')
 end
 
 local values, changed = setting.take(ARGV[4], '')
-local call = { seed = seed, changed = changed, serial = serial,
+local call = { seed = seed, changed = changed, serial = serial, now = now,
                values = values or setting.read() }
 
 if idx then

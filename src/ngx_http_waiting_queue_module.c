@@ -95,6 +95,13 @@ static ngx_command_t  ngx_http_waiting_queue_commands[] = {
       offsetof(ngx_http_wq_main_conf_t, queue.promote_interval),
       NULL },
 
+    { ngx_string("waiting_queue_drain"),
+      NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
+      ngx_http_waiting_queue_drain,
+      NGX_HTTP_MAIN_CONF_OFFSET,
+      0,
+      NULL },
+
     { ngx_string("waiting_queue_max_streams"),
       NGX_HTTP_MAIN_CONF|NGX_CONF_TAKE1,
       ngx_http_waiting_queue_max_streams,
@@ -310,6 +317,7 @@ ngx_http_waiting_queue_create_main_conf(ngx_conf_t *cf)
     mcf->queue.zone_size = NGX_CONF_UNSET_SIZE;
     mcf->queue.interval = NGX_CONF_UNSET_MSEC;
     mcf->queue.promote_interval = NGX_CONF_UNSET_MSEC;
+    mcf->queue.drain = NGX_CONF_UNSET_MSEC;
     mcf->queue.max_streams = NGX_CONF_UNSET_UINT;
 
     return mcf;
@@ -332,6 +340,7 @@ ngx_http_waiting_queue_init_main_conf(ngx_conf_t *cf, void *conf)
                              NGX_HTTP_WQ_DEFAULT_INTERVAL);
     ngx_conf_init_msec_value(mcf->queue.promote_interval,
                              NGX_HTTP_WQ_DEFAULT_INTERVAL);
+    ngx_conf_init_msec_value(mcf->queue.drain, NGX_HTTP_WQ_DEFAULT_DRAIN);
     ngx_conf_init_uint_value(mcf->queue.max_streams, 0);
 
     if (mcf->queue.node.len == 0

@@ -160,7 +160,7 @@ sub named {
 
     is_deeply(keys_of($prefix),
               [ sort "${prefix}WAITING_INSTANCES", "${prefix}ENTRY",
-                     "${prefix}PROMOTION_ROUND",
+                     "${prefix}PROMOTION_ROUND", "${prefix}WAITING_ORIGIN",
                      map { "${prefix}DISPATCH:{$_}" } @instances ],
               'the keys');
 
@@ -238,7 +238,8 @@ __DATA__
     led('', 9);
 
     is_deeply(keys_of('', 9),
-              [ sort 'WAITING_INSTANCES', 'ENTRY', 'PROMOTION_ROUND',
+              [ sort 'WAITING_INSTANCES', 'WAITING_ORIGIN', 'ENTRY',
+                     'PROMOTION_ROUND',
                      map { "DISPATCH:{$_->{instance}}" }
                          @{$status->{processes}} ],
               'the keys, without a prefix');
@@ -337,7 +338,8 @@ __DATA__
 
     is_deeply(keys_of('t003-8:'),
               [ 't003-8:DISPATCH:{another-1-1}', 't003-8:ENTRY',
-                't003-8:PROMOTION_ROUND', 't003-8:WAITING_INSTANCES' ],
+                't003-8:PROMOTION_ROUND', 't003-8:WAITING_INSTANCES',
+                't003-8:WAITING_ORIGIN' ],
               'no stream is left');
     is(redis('ZRANGE', 't003-8:WAITING_INSTANCES', 0, -1), 'another-1-1',
        'nor a heartbeat, but those of others');
@@ -360,7 +362,8 @@ __DATA__
     led('t003-9:');
     stop_nginx();
 
-    is_deeply(keys_of('t003-9:'), [ 't003-9:ENTRY', 't003-9:PROMOTION_ROUND' ],
+    is_deeply(keys_of('t003-9:'),
+              [ map { "t003-9:$_" } qw(ENTRY PROMOTION_ROUND WAITING_ORIGIN) ],
               'nothing else');
     is(redis('XLEN', 't003-9:ENTRY'), 0, 'which is empty');
     is_deeply([ consumers('t003-9:ENTRY') ], [], 'and nobody reads');
@@ -393,7 +396,7 @@ __DATA__
 
     is_deeply(keys_of('t003-10:'),
               [ sort 't003-10:WAITING_INSTANCES', 't003-10:ENTRY',
-                     't003-10:PROMOTION_ROUND',
+                     't003-10:PROMOTION_ROUND', 't003-10:WAITING_ORIGIN',
                      map { "t003-10:DISPATCH:{$_->{instance}}" }
                          @{$new->{processes}} ],
               'the keys are those of the new workers');

@@ -175,8 +175,8 @@ sub talk {
 # all keys of the block, but for those of the workers and the promoter
 
 sub keys_left {
-    return [ grep { !/^\Q$prefix\E(?:DISPATCH:|WAITING_INSTANCES$|PROMOTION_
-                                     |ENTRY$)/x }
+    return [ grep { !/^\Q$prefix\E(?:DISPATCH:|WAITING_(?:INSTANCES|ORIGIN)$
+                                     |PROMOTION_|ENTRY$)/x }
              sort split /\n/, redis('KEYS', "$prefix*") ];
 }
 

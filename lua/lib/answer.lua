@@ -1,5 +1,5 @@
 -- What join and its kin answer, see join.lua.  The call has seed, changed,
--- serial, and the values of the settings; the place what is known of: idx, rank,
+-- serial, now, and the values of the settings; the place what is known of: idx, rank,
 -- total, lease, previous; opens, see rate.opens.
 local function answer(call, status, place)
     if event.slots_changed then
@@ -22,7 +22,8 @@ local function answer(call, status, place)
         limit and limit.users or 0, limit and limit.ms or 0,
         rate.halted(call.values) and 1 or 0,
         limit and status == 'waiting' and event.free_slots() <= 0 and 1 or 0,
-        place.opens or 0,
+        place.opens or 0, string.format('%.0f', l.since or 0),
+        origin.left(call.now),
     }
 end
 

@@ -7,7 +7,7 @@ local key = {
     slots = KEYS[5], entry = KEYS[6], token = KEYS[7], active = KEYS[8],
     lease = KEYS[9], seen = KEYS[10], gone = KEYS[11], stats = KEYS[12],
     conf = KEYS[13], override = KEYS[14], events = KEYS[15],
-    seats = KEYS[16], instances = KEYS[17],
+    seats = KEYS[16], instances = KEYS[17], origin = KEYS[18],
 }
 
 -- What most scripts need of WAITING_STATS: asked for once in a call, and kept

@@ -113,6 +113,30 @@ function lease.take_back(user)
     return true
 end
 
+-- Where it is known that a lease has ended, or has sold its seat: no id has this
+-- character.
+function lease.mark(user, token)
+    return key.token .. user .. '/' .. token
+end
+
+-- Whether it has ended before its time: what a node knows of it is out of date.
+function lease.is_over(user, token)
+    return redis.call('EXISTS', lease.mark(user, token)) == 1
+end
+
+-- Ends one before its time.  Who still takes it for good learns otherwise until
+-- that time.  True if there was one.
+function lease.finish(user, l, now)
+    if not lease.take_back(user) then
+        return false
+    end
+
+    redis.call('SET', lease.mark(user, l.token), 'over', 'NX',
+               'PX', math.ceil(math.max(l.ends - now, 1)))
+
+    return true
+end
+
 -- Takes back a lease that has lapsed, and tells the one who held it.
 function lease.lapse(user)
     local l = lease.read(user)

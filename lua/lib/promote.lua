@@ -3,7 +3,9 @@
 local function promote(values, now, seed, limit)
     local n = math.min(event.free_slots(), rate.left(values, now), limit)
 
-    if n <= 0 or values.paused == 1 or event.over(values) then
+    if n <= 0 or values.paused == 1 or origin.left(now) > 0
+        or event.over(values)
+    then
         return 0, 0
     end
 

@@ -137,6 +137,8 @@
       "Times that all ranks of an event were asked for anew.")                \
     X(restored, "restored", "restored",                                       \
       "Clients put back in line after Redis had lost them.")                  \
+    X(leases_restored, "leasesRestored", "leases_restored",                   \
+      "Leases put back after Redis had lost them.")                           \
     X(routed, "routed", "routed_messages",                                    \
       "Messages taken from ENTRY and handed to a worker's stream.")           \
     X(unroutable, "unroutable", "unroutable_messages",                        \

@@ -41,6 +41,7 @@
                      "WAITING_QUEUE_OVERRIDE:{%e}")                           \
     X(EVENTS,        "WAITING_EVENTS",     "WAITING_EVENTS")                  \
     X(INSTANCES,     "WAITING_INSTANCES",  "WAITING_INSTANCES")               \
+    X(ORIGIN,        "WAITING_ORIGIN",     "WAITING_ORIGIN")                  \
     X(TASK_LIST,     "PROMOTION_TASK_LIST", "PROMOTION_TASK_LIST")            \
     X(PROMOTER,      "PROMOTION_LEASE",    "PROMOTION_LEASE")                 \
     X(ROUND,         "PROMOTION_ROUND",    "PROMOTION_ROUND")                 \

@@ -47,8 +47,6 @@ static ngx_int_t ngx_http_wq_api_ask(ngx_http_request_t *r,
 static void ngx_http_wq_api_cleanup(void *data);
 static void ngx_http_wq_api_answered(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer);
-static void ngx_http_wq_api_remember(ngx_http_wq_api_t *api,
-    const ngx_http_wq_visit_answer_t *answer);
 static void ngx_http_wq_api_forget(ngx_http_wq_api_t *api);
 static ngx_int_t ngx_http_wq_api_send(ngx_http_wq_api_t *api,
     const ngx_http_wq_visit_answer_t *answer);
@@ -329,7 +327,6 @@ ngx_http_wq_api_answered(ngx_http_wq_visit_t *visit,
         rc = ngx_http_wq_api_unavailable(r);
 
     } else if (r->method != NGX_HTTP_DELETE) {
-        ngx_http_wq_api_remember(api, answer);
         rc = ngx_http_wq_api_send(api, answer);
 
     } else {
@@ -339,34 +336,6 @@ ngx_http_wq_api_answered(ngx_http_wq_visit_t *visit,
     }
 
     ngx_http_wq_finalize(r, rc);
-}
-
-
-/* the gate of this node knows what Redis has said */
-
-static void
-ngx_http_wq_api_remember(ngx_http_wq_api_t *api,
-    const ngx_http_wq_visit_answer_t *answer)
-{
-    ngx_http_wq_zone_t         *zone;
-    ngx_http_wq_known_token_t   known;
-
-    static const ngx_str_t  any = ngx_null_string;
-
-    zone = ngx_http_wq_worker->conf->zone;
-
-    if (answer->status == WQ_STATUS_ENTERED) {
-        known.checked = ngx_current_msec;
-        known.expires = answer->expires;
-        known.waited = answer->waited;
-        ngx_memcpy(known.token, answer->token, WQ_TOKEN_LEN);
-
-        ngx_http_wq_zone_token_store(zone, &api->event, &api->user, &known,
-                                     answer->ends);
-
-    } else if (answer->token == NULL) {
-        ngx_http_wq_zone_token_forget(zone, &api->event, &api->user, &any);
-    }
 }
 
 

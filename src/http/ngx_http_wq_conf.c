@@ -563,6 +563,31 @@ ngx_http_waiting_queue_interval(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
 }
 
 
+char *
+ngx_http_waiting_queue_drain(ngx_conf_t *cf, ngx_command_t *cmd, void *conf)
+{
+    ngx_http_wq_main_conf_t *mcf = conf;
+
+    ngx_str_t  *value;
+
+    if (mcf->queue.drain != NGX_CONF_UNSET_MSEC) {
+        return "is duplicate";
+    }
+
+    value = cf->args->elts;
+
+    if (ngx_http_wq_conf_time(&value[1], 0, &mcf->queue.drain) != NGX_OK
+        || mcf->queue.drain > NGX_HTTP_WQ_DRAIN_MAX)
+    {
+        return ngx_http_wq_conf_invalid(cf, "waiting_queue_drain", "time",
+                                        &value[1],
+                                        "must be a time of at most 1h");
+    }
+
+    return NGX_CONF_OK;
+}
+
+
 ngx_int_t
 ngx_http_wq_conf_time(ngx_str_t *text, ngx_msec_t min, ngx_msec_t *ms)
 {

@@ -12,6 +12,8 @@
 #define NGX_HTTP_WQ_DEFAULT_INTERVAL  1000
 #define NGX_HTTP_WQ_INTERVAL_MIN      20
 #define NGX_HTTP_WQ_INTERVAL_MAX      60000
+#define NGX_HTTP_WQ_DEFAULT_DRAIN     10000
+#define NGX_HTTP_WQ_DRAIN_MAX         3600000
 
 
 /* of a location: nothing is said yet; what its parent has said */
@@ -70,6 +72,11 @@ char *ngx_http_waiting_queue_seat_lock(ngx_conf_t *cf, ngx_command_t *cmd,
 /* of the http block: a number of streams */
 
 char *ngx_http_waiting_queue_max_streams(ngx_conf_t *cf, ngx_command_t *cmd,
+    void *conf);
+
+/* of the http block: how long the streams of a worker that quits last */
+
+char *ngx_http_waiting_queue_drain(ngx_conf_t *cf, ngx_command_t *cmd,
     void *conf);
 
 /* of both intervals */

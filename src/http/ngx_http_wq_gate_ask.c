@@ -134,10 +134,12 @@ static void
 ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer)
 {
-    ngx_int_t                rc;
-    ngx_http_wq_gate_t      *gate;
-    ngx_http_wq_worker_t    *worker;
-    ngx_http_wq_loc_conf_t  *lcf;
+    ngx_int_t                   rc;
+    ngx_msec_t                  ends;
+    ngx_http_wq_gate_t         *gate;
+    ngx_http_wq_worker_t       *worker;
+    ngx_http_wq_loc_conf_t     *lcf;
+    ngx_http_wq_known_token_t   known;
 
     gate = visit->data;
     worker = visit->event->worker;
@@ -152,6 +154,21 @@ ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
         ngx_http_wq_gate_learn(gate, answer);
         ngx_http_wq_gate_resume(gate);
         return;
+    }
+
+    if (answer->held && !gate->restored
+        && ngx_http_wq_zone_token_find(worker->conf->zone, &gate->event,
+                                       &gate->user, &gate->shown, &known,
+                                       &ends)
+           == NGX_OK)
+    {
+        /* Redis has lost it, and nobody has put it back yet */
+
+        gate->restored = 1;
+
+        if (ngx_http_wq_visit_restore(visit, &known) == NGX_OK) {
+            return;
+        }
     }
 
     /* forged, of somebody else, lapsed, taken back: a visitor without one */
@@ -238,8 +255,6 @@ static void
 ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
     const ngx_http_wq_visit_answer_t *answer)
 {
-    static const ngx_str_t  any = ngx_null_string;
-
     gate->status = answer->status;
     gate->rank = answer->rank;
     gate->total = answer->total;
@@ -247,10 +262,6 @@ ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
 
     if (answer->token == NULL) {
         gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;
-
-        /* should Redis go away: it has said that this one is not in */
-        ngx_http_wq_zone_token_forget(ngx_http_wq_worker->conf->zone,
-                                      &gate->event, &gate->user, &any);
         return;
     }
 
@@ -261,12 +272,6 @@ ngx_http_wq_gate_learn(ngx_http_wq_gate_t *gate,
     gate->lease.waited = answer->waited;
     gate->lease_ends = answer->ends;
     ngx_memcpy(gate->lease.token, answer->token, WQ_TOKEN_LEN);
-
-    if (answer->status == WQ_STATUS_ENTERED) {
-        ngx_http_wq_zone_token_store(ngx_http_wq_worker->conf->zone,
-                                     &gate->event, &gate->user, &gate->lease,
-                                     gate->lease_ends);
-    }
 
     /* the next use of one that is ready makes it a full one, in Redis */
 }

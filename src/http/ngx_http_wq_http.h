@@ -139,7 +139,7 @@ ngx_int_t ngx_http_wq_send_stream_head(ngx_http_request_t *r);
 
 /* its retry, spread so that a thousand do not come again at once */
 
-uint32_t ngx_http_wq_stream_retry(void);
+uint32_t ngx_http_wq_stream_retry(wq_sse_event_e event);
 
 /*
  * 503 with a Retry-After: Redis is away, no capacity is known, or this worker

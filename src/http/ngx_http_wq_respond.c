@@ -9,8 +9,12 @@
 #include "ngx_http_wq_http.h"
 
 
-/* retry: of an EventSource, in ms; up to twice as much */
-#define NGX_HTTP_WQ_RETRY  3000
+/*
+ * retry: of an EventSource, in ms; up to twice as much.  A stream that a worker
+ * gives up in its turn can come back sooner: the turns are what spreads them.
+ */
+#define NGX_HTTP_WQ_RETRY       3000
+#define NGX_HTTP_WQ_RETRY_TURN  500
 
 
 static size_t ngx_http_wq_type_len(const ngx_str_t *content_type);
@@ -166,8 +170,8 @@ ngx_http_wq_send_event(ngx_http_request_t *r, wq_sse_event_e event,
         return NGX_HTTP_INTERNAL_SERVER_ERROR;
     }
 
-    b->last = wq_sse_event(b->last, event, ngx_http_wq_stream_retry(), state,
-                           0);
+    b->last = wq_sse_event(b->last, event, ngx_http_wq_stream_retry(event),
+                           state, 0);
 
     return ngx_http_wq_send_stream(r, b);
 }
@@ -231,10 +235,14 @@ ngx_http_wq_send_stream_head(ngx_http_request_t *r)
 
 
 uint32_t
-ngx_http_wq_stream_retry(void)
+ngx_http_wq_stream_retry(wq_sse_event_e event)
 {
-    return NGX_HTTP_WQ_RETRY
-           + (uint32_t) ngx_random() % (NGX_HTTP_WQ_RETRY + 1);
+    uint32_t  least;
+
+    least = (event == WQ_SSE_RECONNECT && ngx_http_wq_worker->conf->drain)
+            ? NGX_HTTP_WQ_RETRY_TURN : NGX_HTTP_WQ_RETRY;
+
+    return least + (uint32_t) ngx_random() % (least + 1);
 }
 
 

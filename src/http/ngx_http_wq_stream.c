@@ -24,6 +24,8 @@ static ngx_int_t ngx_http_wq_stream_refused(ngx_http_request_t *r);
 static ngx_uint_t ngx_http_wq_stream_is_over(ngx_http_request_t *r);
 static ngx_int_t ngx_http_wq_stream_start(ngx_http_request_t *r,
     const ngx_str_t *event, const ngx_str_t *user);
+static ngx_int_t ngx_http_wq_stream_leaving(ngx_http_request_t *r,
+    const ngx_str_t *event, const ngx_str_t *user);
 static ngx_int_t ngx_http_wq_stream_unavailable(ngx_http_request_t *r);
 static void ngx_http_wq_stream_cleanup(void *data);
 static void ngx_http_wq_stream_state(ngx_http_wq_client_t *client,
@@ -211,6 +213,10 @@ ngx_http_wq_stream_start(ngx_http_request_t *r, const ngx_str_t *event,
         return NGX_HTTP_CLIENT_CLOSED_REQUEST;
     }
 
+    if (ngx_http_wq_worker->leaving) {
+        return ngx_http_wq_stream_leaving(r, event, user);
+    }
+
     if (!ngx_http_wq_client_has_room(ngx_http_wq_worker, event, user)) {
         wq_counter_add(ngx_http_wq_worker->slot->counters.streams_refused, 1);
         return ngx_http_wq_send_too_many_streams(r);
@@ -261,6 +267,32 @@ ngx_http_wq_stream_start(ngx_http_request_t *r, const ngx_str_t *event,
     }
 
     return NGX_DONE;
+}
+
+
+/*
+ * One that was accepted just before: the worker that has come instead is for
+ * it, and an EventSource goes there by itself.
+ */
+
+static ngx_int_t
+ngx_http_wq_stream_leaving(ngx_http_request_t *r, const ngx_str_t *event,
+    const ngx_str_t *user)
+{
+    wq_state_t  state;
+
+    ngx_memzero(&state, sizeof(wq_state_t));
+
+    state.status = WQ_STATUS_NONE;
+    state.event.len = event->len;
+    state.event.data = event->data;
+    state.user.len = user->len;
+    state.user.data = user->data;
+    state.rank = WQ_STATE_UNKNOWN;
+    state.eta = WQ_STATE_UNKNOWN;
+    state.expires = WQ_STATE_UNKNOWN;
+
+    return ngx_http_wq_send_event(r, WQ_SSE_RECONNECT, &state);
 }
 
 

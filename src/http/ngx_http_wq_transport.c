@@ -60,7 +60,7 @@ ngx_http_wq_transport_open(ngx_http_wq_stream_t *stream, wq_sse_event_e event,
 
     stream->chunked = r->chunked;
 
-    p = wq_sse_event(frame, event, ngx_http_wq_stream_retry(), state, 0);
+    p = wq_sse_event(frame, event, ngx_http_wq_stream_retry(event), state, 0);
 
     ngx_http_wq_transport_send_filtered(stream, frame, p - frame, 0);
 
@@ -134,7 +134,8 @@ void
 ngx_http_wq_transport_end(ngx_http_wq_stream_t *stream, wq_sse_event_e event,
     const wq_state_t *state)
 {
-    u_char  *p, *end, frame[WQ_SSE_CHUNK_SIZE + sizeof("0\r\n\r\n")];
+    u_char    *p, *end, frame[WQ_SSE_CHUNK_SIZE + sizeof("0\r\n\r\n")];
+    uint32_t   retry;
 
     ngx_http_wq_wheel_remove(stream);
 
@@ -143,13 +144,15 @@ ngx_http_wq_transport_end(ngx_http_wq_stream_t *stream, wq_sse_event_e event,
         return;
     }
 
+    retry = event == WQ_SSE_RECONNECT ? ngx_http_wq_stream_retry(event) : 0;
+
     if (stream->direct && stream->chunked) {
-        p = wq_sse_chunk(frame, &end, event, 0, state, 0);
+        p = wq_sse_chunk(frame, &end, event, retry, state, 0);
         end = ngx_cpymem(end, "0\r\n\r\n", sizeof("0\r\n\r\n") - 1);
 
     } else {
         p = frame;
-        end = wq_sse_event(frame, event, 0, state, 0);
+        end = wq_sse_event(frame, event, retry, state, 0);
     }
 
     stream->ending = 1;

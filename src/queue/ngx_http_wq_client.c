@@ -15,6 +15,8 @@ static ngx_int_t ngx_http_wq_client_ask(ngx_http_wq_client_t *client,
     int64_t capacity);
 static void ngx_http_wq_client_joined(void *data,
     ngx_http_wq_result_t *result);
+static ngx_int_t ngx_http_wq_client_come_back(ngx_http_wq_client_t *client,
+    const ngx_http_wq_join_reply_t *reply);
 static void ngx_http_wq_client_lost(ngx_http_wq_client_t *client,
     ngx_uint_t perhaps);
 static void ngx_http_wq_client_learn(ngx_http_wq_client_t *client,
@@ -29,6 +31,7 @@ void
 ngx_http_wq_clients_init(ngx_http_wq_worker_t *worker)
 {
     ngx_queue_init(&worker->joining);
+    ngx_queue_init(&worker->streams);
     ngx_http_wq_events_init(worker);
 }
 
@@ -43,8 +46,7 @@ ngx_http_wq_client_has_room(ngx_http_wq_worker_t *worker,
     max = worker->conf->max_streams;
 
     if (max == 0
-        || wq_counter_read(worker->slot->gauges.streams) + worker->connecting
-           < max)
+        || ngx_http_wq_clients_connected(worker) + worker->connecting < max)
     {
         return 1;
     }
@@ -75,7 +77,7 @@ ngx_http_wq_client_streams(ngx_http_wq_event_t *event, const ngx_str_t *user)
          n < 2 && q != ngx_queue_sentinel(&event->worker->joining);
          q = ngx_queue_next(q))
     {
-        client = ngx_queue_data(q, ngx_http_wq_client_t, joining);
+        client = ngx_queue_data(q, ngx_http_wq_client_t, queue);
 
         if (client->stream && client->event == event
             && client->user.str.len == user->len
@@ -107,7 +109,7 @@ ngx_http_wq_client_join(ngx_http_wq_worker_t *worker, const ngx_str_t *event,
 {
     ngx_http_wq_client_t  *client;
 
-    if (worker->draining) {
+    if (worker->leaving) {
         return NULL;
     }
 
@@ -247,10 +249,23 @@ ngx_http_wq_client_joined(void *data, ngx_http_wq_result_t *result)
         }
 
         ngx_http_wq_client_learn(client, &reply);
-        ngx_http_wq_client_settle(client, &reply);
+
+        if (ngx_http_wq_client_come_back(client, &reply) != NGX_AGAIN) {
+            ngx_http_wq_client_settle(client, &reply);
+        }
+
         return;
 
     case NGX_HTTP_WQ_JOIN_REPLACED:
+
+        if (client->earlier) {
+            /* and gone elsewhere meanwhile */
+            ngx_http_wq_client_lost(client, 0);
+            return;
+        }
+
+        /* fall through */
+
     case WQ_STATUS_NONE:
         /* no answers to the join of a stream */
         ngx_http_wq_trouble_bad_reply(worker->links[NGX_HTTP_WQ_COMMANDS],
@@ -277,6 +292,40 @@ ngx_http_wq_client_joined(void *data, ngx_http_wq_result_t *result)
     }
 
     ngx_http_wq_client_forget(client);
+}
+
+
+/*
+ * Redis has lost data, and knows the user for a newcomer, who had a place here:
+ * that is asked for before anything is told.  NGX_AGAIN: the answer comes.
+ */
+
+static ngx_int_t
+ngx_http_wq_client_come_back(ngx_http_wq_client_t *client,
+    const ngx_http_wq_join_reply_t *reply)
+{
+    ngx_http_wq_client_t  *old;
+
+    if (reply->hold_ms == 0 || reply->status != WQ_STATUS_WAITING
+        || client->earlier)
+    {
+        return NGX_OK;
+    }
+
+    old = ngx_http_wq_event_user(client->event, &client->user.str);
+
+    if (old == NULL || old->state != NGX_HTTP_WQ_WAITING || old->given_up
+        || old->idx == 0 || old->idx >= (uint64_t) reply->idx
+        || ngx_http_wq_client_restore(client, old->idx,
+                                      ngx_http_wq_client_joined)
+           != NGX_OK)
+    {
+        return NGX_OK;
+    }
+
+    client->earlier = 1;
+
+    return NGX_AGAIN;
 }
 
 
@@ -370,6 +419,7 @@ ngx_http_wq_client_settle(ngx_http_wq_client_t *client,
                                      reply->expires);
 
         client->idx = reply->idx > 0 ? (uint64_t) reply->idx : 0;
+        ngx_http_wq_client_remember(client, reply->since, reply->waited);
     }
 
     old = ngx_http_wq_event_user(event, &client->user.str);
@@ -387,6 +437,7 @@ ngx_http_wq_client_settle(ngx_http_wq_client_t *client,
 
     event->streams++;
     worker->connecting--;
+    ngx_queue_insert_tail(&worker->streams, &client->queue);
 
     wq_counter_add(worker->slot->gauges.streams, 1);
     wq_counter_add(worker->slot->counters.streams_opened, 1);
@@ -454,6 +505,48 @@ ngx_http_wq_client_set_lease(ngx_http_wq_client_t *client, wq_status_e status,
 }
 
 
+/*
+ * While Redis is away who was let in can come in, and should it lose the lease,
+ * it is put back.  since may be 0: by the clock of this node it is now.
+ */
+
+void
+ngx_http_wq_client_remember(ngx_http_wq_client_t *client, int64_t since,
+    int64_t waited)
+{
+    int64_t                     now, left;
+    ngx_http_wq_worker_t       *worker;
+    ngx_http_wq_known_token_t   known;
+
+    worker = client->event->worker;
+
+    if (worker->clock == 0) {
+        return;
+    }
+
+    now = worker->clock + (int64_t) ngx_current_msec;
+    left = ngx_min(client->expires - now, NGX_HTTP_WQ_LEASE_MAX);
+
+    if (left <= 0) {
+        return;
+    }
+
+    /* the gate is to ask: with its first use a lease becomes another */
+
+    known.checked = ngx_current_msec - NGX_HTTP_WQ_TOKEN_UNUSED;
+    known.entered = (client->status == WQ_STATUS_ENTERED);
+    known.expires = client->expires;
+    known.waited = waited;
+    known.since = since ? since : now;
+    known.idx = (int64_t) client->idx;
+    ngx_memcpy(known.token, client->token, WQ_TOKEN_LEN);
+
+    ngx_http_wq_zone_token_store(worker->conf->zone, &client->event->id.str,
+                                 &client->user.str, &known,
+                                 ngx_current_msec + (ngx_msec_t) left);
+}
+
+
 void
 ngx_http_wq_client_set_place(ngx_http_wq_client_t *client,
     const ngx_http_wq_join_reply_t *reply)
@@ -492,6 +585,7 @@ ngx_http_wq_client_disconnect(ngx_http_wq_client_t *client)
     client->disconnected = ngx_current_msec;
 
     ngx_http_wq_line_remove(client);
+    ngx_queue_remove(&client->queue);
 
     client->event->streams--;
 
@@ -570,6 +664,7 @@ ngx_http_wq_client_forget(ngx_http_wq_client_t *client)
         ngx_http_wq_event_remove_joiner(client);
     }
 
+    ngx_http_wq_recovery_drop(client);
     ngx_http_wq_grace_remove(client);
     ngx_http_wq_line_remove(client);
     ngx_http_wq_event_remove_user(client);

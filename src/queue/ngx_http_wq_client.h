@@ -56,7 +56,9 @@ struct ngx_http_wq_client_s {
     ngx_str_node_t               user;          /* of users or joiners */
     ngx_rbtree_node_t            by_idx;        /* of the event's line */
     ngx_rbtree_node_t            by_deadline;   /* of the absent */
-    ngx_queue_t                  joining;       /* of the worker's joins */
+
+    /* of the worker's: those who join, have a stream, or may be missing */
+    ngx_queue_t                  queue;
 
     ngx_http_wq_event_t         *event;
     const ngx_http_wq_rules_t   *rules;
@@ -81,8 +83,11 @@ struct ngx_http_wq_client_s {
     unsigned                     known:1;       /* among the users */
     unsigned                     in_line:1;     /* in by_idx */
     unsigned                     absent:1;      /* in by_deadline */
+    unsigned                     counted:1;     /* of the absent */
     unsigned                     given_up:1;    /* said to have left */
     unsigned                     overdue:1;     /* let in, and not told */
+    unsigned                     missing:1;     /* perhaps, in Redis */
+    unsigned                     earlier:1;     /* it has an older place */
 
     u_char                       token[WQ_TOKEN_LEN];
     u_char                       user_data[1];
@@ -258,12 +263,17 @@ ngx_int_t ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
 
 
 /*
- * Ends up to n streams with `reconnect`; how many there were.  The places are
- * kept, for whoever takes the users in.
+ * The worker is about to leave: ends up to n streams with `reconnect`, those
+ * that were opened first.  The places are kept, as those of whoever has lost
+ * the connection.  connected() is how many there are.
  */
 
-ngx_uint_t ngx_http_wq_clients_drain(ngx_http_wq_worker_t *worker,
-    ngx_uint_t n);
+ngx_uint_t ngx_http_wq_clients_connected(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_clients_leave(ngx_http_wq_worker_t *worker, ngx_uint_t n);
+
+/* all streams have ended; who is absent is left to others */
+
+void ngx_http_wq_clients_drain(ngx_http_wq_worker_t *worker);
 
 
 /* an answer says that the settings are not those of the last join, or not */
@@ -344,6 +354,7 @@ ngx_http_wq_client_t *ngx_http_wq_line_find(ngx_http_wq_event_t *event,
 
 /*
  * A client that was made is in none of its lists yet; NULL for want of memory.
+ * What it has got by set_lease() the node is to remember when its idx is set.
  * end() gives the stream its last event, disconnect() is for one that is gone
  * already: the client then has none.  absent() is called after either, unless
  * the client is forgotten; told: of the lease that it may have.
@@ -354,6 +365,8 @@ ngx_http_wq_client_t *ngx_http_wq_client_create(ngx_http_wq_worker_t *worker,
     const ngx_http_wq_rules_t *rules);
 void ngx_http_wq_client_set_lease(ngx_http_wq_client_t *client,
     wq_status_e status, const u_char *token, int64_t expires);
+void ngx_http_wq_client_remember(ngx_http_wq_client_t *client, int64_t since,
+    int64_t waited);
 void ngx_http_wq_client_set_place(ngx_http_wq_client_t *client,
     const ngx_http_wq_join_reply_t *reply);
 void ngx_http_wq_client_end(ngx_http_wq_client_t *client,
@@ -363,13 +376,13 @@ void ngx_http_wq_client_absent(ngx_http_wq_client_t *client, ngx_uint_t told);
 
 
 /*
- * A client that Redis does not know any more is put back: restore() asks,
- * NGX_OK if it could; the handler, whose data is the client, calls restored()
- * with the answer, or with NULL if there was none.
+ * A client that Redis does not know any more is put back, to this idx:
+ * restore() asks, NGX_OK if it could; the handler, whose data is the client,
+ * calls restored() with the answer, or with NULL if there was none.
  */
 
 ngx_int_t ngx_http_wq_client_restore(ngx_http_wq_client_t *client,
-    ngx_http_wq_operation_handler_pt handler);
+    uint64_t idx, ngx_http_wq_operation_handler_pt handler);
 void ngx_http_wq_client_restored(ngx_http_wq_client_t *client,
     const ngx_http_wq_join_reply_t *reply);
 

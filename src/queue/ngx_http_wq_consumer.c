@@ -60,7 +60,8 @@ ngx_http_wq_consumer_start(ngx_http_wq_consumer_t *consumer)
 {
     ngx_http_wq_reply_to_t  to;
 
-    if (consumer->worker->draining || consumer->reading || consumer->batch
+    if (consumer->worker->draining || consumer->finishing
+        || consumer->reading || consumer->batch
         || consumer->link->state != NGX_HTTP_WQ_LINK_READY)
     {
         return;
@@ -90,6 +91,38 @@ void
 ngx_http_wq_consumer_stop(ngx_http_wq_consumer_t *consumer)
 {
     ngx_http_wq_timer_stop(&consumer->timer);
+}
+
+
+/*
+ * Redis may have given it messages that never came, on a connection that is
+ * closed now.  They are pending, and so is what could not be dealt with before:
+ * both are asked for, from the first on, until there are no more.
+ */
+
+void
+ngx_http_wq_consumer_finish(ngx_http_wq_consumer_t *consumer,
+    ngx_http_wq_link_t *link)
+{
+    consumer->finishing = 1;
+
+    ngx_http_wq_consumer_stop(consumer);
+    ngx_http_wq_link_drain(consumer->link);
+
+    consumer->link = link;
+    consumer->claiming = 0;
+    ngx_http_wq_consumer_set_after(consumer, (u_char *) "0", 1);
+
+    if (consumer->batch == NULL && !consumer->reading) {
+        ngx_http_wq_consumer_read(consumer);
+    }
+}
+
+
+ngx_uint_t
+ngx_http_wq_consumer_busy(ngx_http_wq_consumer_t *consumer)
+{
+    return consumer->finishing && (consumer->reading || consumer->batch);
 }
 
 
@@ -156,7 +189,9 @@ ngx_http_wq_consumer_read(ngx_http_wq_consumer_t *consumer)
         rc = ngx_http_wq_call_stream_read(consumer->link, &consumer->key,
                                           &worker->instance,
                                           &consumer->after,
-                                          NGX_HTTP_WQ_CONSUMER_BLOCK, &to);
+                                          consumer->finishing
+                                          ? 1 : NGX_HTTP_WQ_CONSUMER_BLOCK,
+                                          &to);
     }
 
     if (rc == NGX_OK) {
@@ -212,6 +247,15 @@ ngx_http_wq_consumer_read_handler(void *data, ngx_http_wq_result_t *result)
 static void
 ngx_http_wq_consumer_next(ngx_http_wq_consumer_t *consumer, ngx_uint_t n)
 {
+    if (consumer->finishing) {
+
+        if (n > 0) {
+            ngx_http_wq_consumer_read(consumer);
+        }
+
+        return;
+    }
+
     if (consumer->claiming) {
 
         if (n < NGX_HTTP_WQ_STREAM_COUNT) {
@@ -294,7 +338,7 @@ ngx_http_wq_consumer_claim(ngx_http_wq_consumer_t *consumer)
 static void
 ngx_http_wq_consumer_pause(ngx_http_wq_consumer_t *consumer)
 {
-    if (!consumer->worker->draining) {
+    if (!consumer->worker->draining && !consumer->finishing) {
         ngx_http_wq_timer_set(&consumer->timer, NGX_HTTP_WQ_CONSUMER_PAUSE);
     }
 }

@@ -76,6 +76,7 @@ struct ngx_http_wq_consumer_s {
     unsigned                         reading:1; /* a read is under way */
     unsigned                         claiming:1;    /* and it is a claim */
     unsigned                         again:1;   /* some was not removed */
+    unsigned                         finishing:1;
 };
 
 
@@ -88,6 +89,16 @@ void ngx_http_wq_consumer_init(ngx_http_wq_consumer_t *consumer,
 
 void ngx_http_wq_consumer_start(ngx_http_wq_consumer_t *consumer);
 void ngx_http_wq_consumer_stop(ngx_http_wq_consumer_t *consumer);
+
+/*
+ * Leaves the stream to others: takes nothing more, but deals with what it has
+ * been given already, over this link; its own is closed.  busy() is whether it
+ * is at that.
+ */
+
+void ngx_http_wq_consumer_finish(ngx_http_wq_consumer_t *consumer,
+    ngx_http_wq_link_t *link);
+ngx_uint_t ngx_http_wq_consumer_busy(ngx_http_wq_consumer_t *consumer);
 
 /* the end of the process: frees what is under way */
 

@@ -2,9 +2,9 @@
 /*
  * queue: the end of all clients, in good order or not.
  *
- * A worker that quits tells its streams to connect again; the places are kept
- * for whoever takes the users in.  A process that ends at once just closes
- * them.
+ * A worker that quits tells its streams to connect again, one after another,
+ * and the places are kept for whoever takes the users in.  A process that ends
+ * at once just closes them.
  */
 
 
@@ -15,49 +15,56 @@
 
 
 ngx_uint_t
-ngx_http_wq_clients_drain(ngx_http_wq_worker_t *worker, ngx_uint_t n)
+ngx_http_wq_clients_connected(ngx_http_wq_worker_t *worker)
 {
-    ngx_uint_t             ended;
-    ngx_rbtree_node_t     *node, *next;
-    ngx_http_wq_event_t   *event;
+    return (ngx_uint_t) wq_counter_read(worker->slot->gauges.streams);
+}
+
+
+void
+ngx_http_wq_clients_leave(ngx_http_wq_worker_t *worker, ngx_uint_t n)
+{
+    ngx_queue_t           *q;
     ngx_http_wq_client_t  *client;
 
-    ended = 0;
+    while (n-- && !ngx_queue_empty(&worker->streams)) {
+        q = ngx_queue_head(&worker->streams);
+        client = ngx_queue_data(q, ngx_http_wq_client_t, queue);
 
-    while (worker->events.root != worker->events.sentinel) {
+        ngx_http_wq_client_end(client, WQ_SSE_RECONNECT);
+        ngx_http_wq_client_absent(client, 1);
+    }
+}
 
-        node = ngx_rbtree_min(worker->events.root, worker->events.sentinel);
 
-        /* those who still wait for an answer get it, and then go */
+void
+ngx_http_wq_clients_drain(ngx_http_wq_worker_t *worker)
+{
+    ngx_rbtree_node_t    *node, *next;
+    ngx_http_wq_event_t  *event;
 
-        for (event = (ngx_http_wq_event_t *) node;
-             event && event->users.root == event->users.sentinel;
-             event = (ngx_http_wq_event_t *) next)
-        {
-            next = ngx_rbtree_next(&worker->events, &event->id.node);
-        }
-
-        if (event == NULL) {
-            break;
-        }
-
-        node = ngx_rbtree_min(event->users.root, event->users.sentinel);
-        client = (ngx_http_wq_client_t *) node;
-
-        if (client->stream) {
-
-            if (ended == n) {
-                break;
-            }
-
-            ngx_http_wq_client_end(client, WQ_SSE_RECONNECT);
-            ended++;
-        }
-
-        ngx_http_wq_client_forget(client);
+    if (worker->events.root == worker->events.sentinel) {
+        return;
     }
 
-    return ended;
+    for (node = ngx_rbtree_min(worker->events.root, worker->events.sentinel);
+         node;
+         node = next)
+    {
+        event = (ngx_http_wq_event_t *) node;
+
+        /* which goes with the last of those who are forgotten, if not held */
+
+        ngx_http_wq_event_hold(event);
+
+        while (event->users.root != event->users.sentinel) {
+            node = ngx_rbtree_min(event->users.root, event->users.sentinel);
+            ngx_http_wq_client_forget((ngx_http_wq_client_t *) node);
+        }
+
+        next = ngx_rbtree_next(&worker->events, &event->id.node);
+        ngx_http_wq_event_release(event);
+    }
 }
 
 
@@ -78,7 +85,7 @@ ngx_http_wq_clients_destroy(ngx_http_wq_worker_t *worker)
 
     while (!ngx_queue_empty(&worker->joining)) {
         q = ngx_queue_head(&worker->joining);
-        client = ngx_queue_data(q, ngx_http_wq_client_t, joining);
+        client = ngx_queue_data(q, ngx_http_wq_client_t, queue);
 
         client->operation = NULL;
 

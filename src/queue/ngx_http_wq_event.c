@@ -198,7 +198,7 @@ ngx_http_wq_event_add_joiner(ngx_http_wq_client_t *client)
                                             client->user.str.len);
 
     ngx_rbtree_insert(&event->joiners, &client->user.node);
-    ngx_queue_insert_tail(&event->worker->joining, &client->joining);
+    ngx_queue_insert_tail(&event->worker->joining, &client->queue);
 }
 
 
@@ -206,7 +206,7 @@ void
 ngx_http_wq_event_remove_joiner(ngx_http_wq_client_t *client)
 {
     ngx_rbtree_delete(&client->event->joiners, &client->user.node);
-    ngx_queue_remove(&client->joining);
+    ngx_queue_remove(&client->queue);
 }
 
 

@@ -19,7 +19,9 @@
 
 /*
  * Who was not in line any more has most likely just been let in: the message
- * is on its way, and finds somebody who knows what to do with the lease.
+ * is on its way, and finds somebody who knows what to do with the lease.  And
+ * who has left may have to do so again: should Redis lose it, the place would be
+ * nobody's.
  */
 #define NGX_HTTP_WQ_GRACE_LINGER  5000
 
@@ -68,7 +70,11 @@ ngx_http_wq_grace_add(ngx_http_wq_client_t *client, ngx_msec_t delay)
     client->absent = 1;
 
     ngx_rbtree_insert(&grace->deadlines, &client->by_deadline);
-    wq_counter_add(worker->slot->gauges.absent, 1);
+
+    if (!client->given_up) {
+        client->counted = 1;
+        wq_counter_add(worker->slot->gauges.absent, 1);
+    }
 
     first = ngx_rbtree_min(grace->deadlines.root, grace->deadlines.sentinel);
 
@@ -89,7 +95,11 @@ ngx_http_wq_grace_remove(ngx_http_wq_client_t *client)
 
         client->absent = 0;
         ngx_rbtree_delete(&worker->grace.deadlines, &client->by_deadline);
-        wq_counter_add(worker->slot->gauges.absent, -1);
+
+        if (client->counted) {
+            client->counted = 0;
+            wq_counter_add(worker->slot->gauges.absent, -1);
+        }
     }
 }
 
@@ -212,11 +222,7 @@ ngx_http_wq_grace_left(void *data, ngx_http_wq_result_t *result)
         return;
     }
 
-    if (reply.left) {
-        wq_counter_add(worker->slot->counters.leaves, 1);
-        ngx_http_wq_client_forget(client);
-        return;
-    }
+    wq_counter_add(worker->slot->counters.leaves, reply.left);
 
     client->given_up = 1;
 

@@ -86,7 +86,8 @@ ngx_http_wq_heartbeat_send(ngx_http_wq_worker_t *worker)
     to.operation = NULL;
 
     if (ngx_http_wq_call_heartbeat(link, &worker->keyspace, &worker->instance,
-                                   &to)
+                                   ngx_http_wq_zone_origin(worker->conf->zone),
+                                   0, &to)
         == NGX_OK)
     {
         worker->heartbeat.under_way = 1;
@@ -119,5 +120,19 @@ ngx_http_wq_heartbeat_handler(void *data, ngx_http_wq_result_t *result)
         }
 
         worker->heartbeat.known = 1;
+
+        ngx_http_wq_recovery_check(worker, reply.origin);
     }
+}
+
+
+/* it leaves, and the places that it holds are for others to look after */
+
+void
+ngx_http_wq_heartbeat_last(ngx_http_wq_worker_t *worker)
+{
+    (void) ngx_http_wq_call_heartbeat(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                      &worker->keyspace, &worker->instance,
+                                      ngx_http_wq_zone_origin(
+                                          worker->conf->zone), 1, NULL);
 }

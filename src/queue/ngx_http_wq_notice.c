@@ -16,6 +16,8 @@
 
 static void ngx_http_wq_client_promoted(ngx_http_wq_worker_t *worker,
     ngx_http_wq_client_t *client, const ngx_http_wq_notice_t *notice);
+static void ngx_http_wq_client_moved(ngx_http_wq_client_t *client,
+    uint64_t idx);
 
 
 ngx_int_t
@@ -68,6 +70,14 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
         ngx_http_wq_client_replaced(client);
         break;
 
+    case NGX_HTTP_WQ_NOTICE_MOVED:
+
+        if (client && client->state == NGX_HTTP_WQ_WAITING) {
+            ngx_http_wq_client_moved(client, notice->idx);
+        }
+
+        break;
+
     case NGX_HTTP_WQ_NOTICE_SEAT:
         /* is about no client */
         break;
@@ -109,6 +119,7 @@ ngx_http_wq_client_promoted(ngx_http_wq_worker_t *worker,
 
         ngx_http_wq_client_set_lease(client, WQ_STATUS_READY,
                                      notice->token.data, notice->expires);
+        ngx_http_wq_client_remember(client, 0, 0);
         ngx_http_wq_event_add_user(client);
         ngx_http_wq_client_absent(client, 0);
         return;
@@ -128,6 +139,7 @@ ngx_http_wq_client_promoted(ngx_http_wq_worker_t *worker,
     client->idx = notice->idx;
     ngx_http_wq_client_set_lease(client, WQ_STATUS_READY, notice->token.data,
                                  notice->expires);
+    ngx_http_wq_client_remember(client, 0, 0);
 
     if (client->stream) {
         ngx_http_wq_client_ops.promoted(client);
@@ -141,8 +153,27 @@ ngx_http_wq_client_promoted(ngx_http_wq_worker_t *worker,
 }
 
 
+/* after a loss of data another worker knew the user's place of before */
+
+static void
+ngx_http_wq_client_moved(ngx_http_wq_client_t *client, uint64_t idx)
+{
+    if (!client->in_line) {
+        client->idx = idx;
+        return;
+    }
+
+    ngx_http_wq_line_remove(client);
+    client->idx = idx;
+    ngx_http_wq_line_add(client);
+
+    /* the rank follows from nothing that is known here */
+    client->event->resync = 1;
+}
+
+
 ngx_int_t
-ngx_http_wq_client_restore(ngx_http_wq_client_t *client,
+ngx_http_wq_client_restore(ngx_http_wq_client_t *client, uint64_t idx,
     ngx_http_wq_operation_handler_pt handler)
 {
     ngx_http_wq_join_t       join;
@@ -159,8 +190,9 @@ ngx_http_wq_client_restore(ngx_http_wq_client_t *client,
     join.instance = worker->instance;
     join.settings = client->rules->settings;
     join.highest = event->highest;
-    join.idx = client->idx;
+    join.idx = idx;
     join.epoch = event->lost_epoch;
+    join.absent = (client->state == NGX_HTTP_WQ_WAITING && !client->stream);
 
     to.handler = handler;
     to.data = client;
@@ -217,6 +249,7 @@ ngx_http_wq_client_restored(ngx_http_wq_client_t *client,
 
         /* of the lease, by which its end is told: it may be a later one */
         client->idx = reply->idx > 0 ? (uint64_t) reply->idx : 0;
+        ngx_http_wq_client_remember(client, reply->since, reply->waited);
 
         ngx_http_wq_client_ops.promoted(client);
     }

@@ -62,7 +62,7 @@ ngx_http_wq_promoter_start(ngx_http_wq_worker_t *worker)
 {
     ngx_msec_t  interval;
 
-    if (!worker->promoter.timer.event.timer_set) {
+    if (!worker->promoter.timer.event.timer_set && !worker->leaving) {
 
         /* workers that were started together spread over the interval */
 
@@ -149,7 +149,7 @@ ngx_http_wq_promoter_round_handler(void *data, ngx_http_wq_result_t *result)
     if (ngx_http_wq_decode_tasks(worker->links[NGX_HTTP_WQ_COMMANDS], result,
                                  &reply)
         != NGX_OK
-        || worker->draining)
+        || worker->leaving)
     {
         return;
     }
@@ -170,7 +170,7 @@ ngx_http_wq_promoter_pop(ngx_http_wq_worker_t *worker)
 {
     ngx_http_wq_reply_to_t  to;
 
-    if (worker->draining) {
+    if (worker->leaving) {
         return;
     }
 
@@ -279,7 +279,7 @@ ngx_http_wq_promoter_run_handler(void *data, ngx_http_wq_result_t *result)
     ngx_http_wq_zone_report(worker->conf->zone, &event->id.str,
                             &reply.figures);
 
-    if (reply.more && !worker->draining
+    if (reply.more && !worker->leaving
         && ngx_http_wq_promoter_run(event) == NGX_OK)
     {
         return;
@@ -302,7 +302,7 @@ ngx_http_wq_promoter_opens(ngx_http_wq_event_t *event, int64_t ms)
 
     worker = event->worker;
 
-    if (ms == 0 || worker->draining
+    if (ms == 0 || worker->leaving
         || ms > 2 * (int64_t) worker->conf->promote_interval)
     {
         return;

@@ -198,7 +198,8 @@ ngx_http_wq_resync_client(ngx_http_wq_event_t *event,
     if (rank < 0) {
 
         if (client->operation == NULL
-            && ngx_http_wq_client_restore(client, ngx_http_wq_resync_restored)
+            && ngx_http_wq_client_restore(client, client->idx,
+                                          ngx_http_wq_resync_restored)
                != NGX_OK)
         {
             event->resync = 1;

@@ -16,6 +16,8 @@ static void ngx_http_wq_visit_has_quit(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
     ngx_http_wq_visit_answer_t *answer, int64_t expires, int64_t waited);
+static void ngx_http_wq_visit_remember(ngx_http_wq_visit_t *visit,
+    const ngx_http_wq_visit_answer_t *answer, int64_t idx, int64_t since);
 
 
 void
@@ -120,6 +122,28 @@ ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit)
 
 
 ngx_int_t
+ngx_http_wq_visit_restore(ngx_http_wq_visit_t *visit,
+    const ngx_http_wq_known_token_t *known)
+{
+    ngx_http_wq_lease_t      lease;
+    ngx_http_wq_worker_t    *worker;
+    ngx_http_wq_reply_to_t   to;
+
+    worker = visit->event->worker;
+
+    lease.user = visit->user;
+    ngx_http_wq_zone_lease(known, &lease);
+
+    to.handler = ngx_http_wq_visit_touched;
+    to.data = visit;
+    to.operation = &visit->operation;
+
+    return ngx_http_wq_call_restore_lease(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                          &visit->event->keys, &lease, &to);
+}
+
+
+ngx_int_t
 ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
 {
     ngx_http_wq_join_t       join;
@@ -211,6 +235,10 @@ ngx_http_wq_visit_touched(void *data, ngx_http_wq_result_t *result)
         answer.eta = WQ_ETA_UNKNOWN;
         ngx_http_wq_visit_set_lease(worker, &answer, reply.expires,
                                     reply.waited);
+        ngx_http_wq_visit_remember(visit, &answer, reply.idx, reply.since);
+
+    } else {
+        answer.held = (reply.hold_ms != 0);
     }
 
     visit->handler(visit, &answer);
@@ -272,6 +300,9 @@ ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
             ngx_http_wq_visit_set_lease(worker, &answer, reply.expires,
                                         reply.waited);
         }
+
+        answer.held = (reply.hold_ms != 0);
+        ngx_http_wq_visit_remember(visit, &answer, reply.idx, reply.since);
     }
 
     visit->handler(visit, &answer);
@@ -330,4 +361,50 @@ ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
     answer->expires = expires;
     answer->waited = waited;
     answer->ends = ngx_current_msec + (ngx_msec_t) left;
+}
+
+
+/*
+ * For a second nobody asks again whether one who has entered may; and all that
+ * the node knows can be put back, should Redis lose it.
+ */
+
+static void
+ngx_http_wq_visit_remember(ngx_http_wq_visit_t *visit,
+    const ngx_http_wq_visit_answer_t *answer, int64_t idx, int64_t since)
+{
+    ngx_http_wq_zone_t         *zone;
+    ngx_http_wq_known_token_t   known;
+
+    static const ngx_str_t  any = ngx_null_string;
+
+    zone = visit->event->worker->conf->zone;
+
+    if (visit->mode == NGX_HTTP_WQ_JOIN_VISIT) {
+        /* a user of whom nobody knows whether he comes again */
+        return;
+    }
+
+    if (answer->token == NULL) {
+
+        if (!answer->held) {
+            /* should Redis go away: it has said that this one is not in */
+            ngx_http_wq_zone_token_forget(zone, &visit->event->id.str,
+                                          &visit->user, &any);
+        }
+
+        return;
+    }
+
+    known.entered = (answer->status == WQ_STATUS_ENTERED);
+    known.checked = ngx_current_msec
+                    - (known.entered ? 0 : NGX_HTTP_WQ_TOKEN_UNUSED);
+    known.expires = answer->expires;
+    known.waited = answer->waited;
+    known.since = since;
+    known.idx = idx;
+    ngx_memcpy(known.token, answer->token, WQ_TOKEN_LEN);
+
+    ngx_http_wq_zone_token_store(zone, &visit->event->id.str, &visit->user,
+                                 &known, answer->ends);
 }

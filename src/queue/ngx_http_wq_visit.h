@@ -14,6 +14,7 @@
 
 
 #include "ngx_http_wq_client.h"
+#include "ngx_http_wq_zone.h"
 
 
 typedef struct ngx_http_wq_visit_s  ngx_http_wq_visit_t;
@@ -39,6 +40,8 @@ typedef struct {
     ngx_msec_t                  ends;       /* expires, as ngx_current_msec */
     const u_char               *token;      /* of WQ_TOKEN_LEN, if in */
     ngx_uint_t                  had;        /* after quit() alone */
+    ngx_uint_t                  held;       /* Redis may have lost it, and
+                                               it can be put back */
 } ngx_http_wq_visit_answer_t;
 
 
@@ -79,14 +82,19 @@ ngx_int_t ngx_http_wq_visit_open(ngx_http_wq_worker_t *worker,
 void ngx_http_wq_visit_close(ngx_http_wq_visit_t *visit);
 
 /*
- * The questions: whether the token is good; whether the user can come in, with
- * the capacity that the service said, or negative; how the user stands; and
- * whether there was a place or a lease that the user, who goes, had. NGX_OK:
- * the handler will be called, not before this returns. NGX_BUSY: too much is
- * asked already; any other: Redis cannot be asked.
+ * The questions: whether the token is good; whether the one that this node
+ * knows is good again, after Redis has lost data; whether the user can come in,
+ * with the capacity that the service said, or negative; how the user stands; and
+ * whether there was a place or a lease that the user, who goes, had. NGX_OK: the
+ * handler will be called, not before this returns. NGX_BUSY: too much is asked
+ * already; any other: Redis cannot be asked.
+ *
+ * What the answer says of a lease is known to the node by then.
  */
 
 ngx_int_t ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit);
+ngx_int_t ngx_http_wq_visit_restore(ngx_http_wq_visit_t *visit,
+    const ngx_http_wq_known_token_t *known);
 ngx_int_t ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit,
     int64_t capacity);
 ngx_int_t ngx_http_wq_visit_status(ngx_http_wq_visit_t *visit);

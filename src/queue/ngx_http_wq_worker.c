@@ -12,6 +12,9 @@
 /* streams that are ended in one turn of the event loop */
 #define NGX_HTTP_WQ_WORKER_DRAIN_SLICE  512
 
+/* and the shortest time between two of them, in ms */
+#define NGX_HTTP_WQ_WORKER_DRAIN_TICK   20
+
 /* between two looks of one that quits whether all requests are over, in ms */
 #define NGX_HTTP_WQ_WORKER_LOOK         50
 
@@ -23,6 +26,10 @@ static ngx_connection_t *ngx_http_wq_worker_watch(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_worker_unwatch(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_worker_watch_handler(ngx_event_t *ev);
 static void ngx_http_wq_worker_quit_handler(ngx_event_t *ev);
+static void ngx_http_wq_worker_leave(ngx_http_wq_worker_t *worker);
+static ngx_int_t ngx_http_wq_worker_give_up(ngx_http_wq_worker_t *worker);
+static void ngx_http_wq_worker_drain(ngx_http_wq_worker_t *worker);
+static void ngx_http_wq_worker_sign_off(ngx_http_wq_worker_t *worker);
 
 static void ngx_http_wq_worker_commands_ready(ngx_http_wq_link_t *link,
     void *data);
@@ -94,6 +101,7 @@ ngx_http_wq_worker_init(ngx_http_wq_worker_t *worker)
     ngx_http_wq_dispatcher_init(worker);
     ngx_http_wq_router_init(worker);
     ngx_http_wq_grace_init(worker);
+    ngx_http_wq_recovery_init(worker);
     ngx_http_wq_visits_init(worker);
     ngx_http_wq_endings_init(worker);
     ngx_http_wq_seats_init(worker);
@@ -178,6 +186,7 @@ ngx_http_wq_worker_stop(void)
     }
 
     ngx_http_wq_worker = NULL;
+    worker->leaving = 1;
     worker->draining = 1;
 
     for (i = 0; i < NGX_HTTP_WQ_LINKS; i++) {
@@ -212,6 +221,7 @@ ngx_http_wq_worker_stop_jobs(ngx_http_wq_worker_t *worker)
     ngx_http_wq_promoter_stop(worker);
     ngx_http_wq_broadcaster_stop(worker);
     ngx_http_wq_grace_stop(worker);
+    ngx_http_wq_recovery_stop(worker);
     ngx_http_wq_consumer_stop(&worker->dispatcher);
     ngx_http_wq_consumer_stop(&worker->router);
 }
@@ -299,59 +309,141 @@ ngx_http_wq_worker_watch_handler(ngx_event_t *ev)
 
 
 /*
- * A graceful quit: tells the clients to connect again, some of them a call,
- * signs off, waits for what is in flight, closes.  The process lives until the
- * last command has been answered or has timed out, because the deadline timer
- * of the commands link is not cancelable, and neither is this one; then nothing
- * holds it.
+ * A graceful quit: gives the streams up, signs off, waits for what is in
+ * flight, closes.  The process lives until the last command has been answered
+ * or has timed out, because the deadline timer of the commands link is not
+ * cancelable, and neither is this one; then nothing holds it.
  */
 
 static void
 ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
 {
-    ngx_http_wq_link_t    *commands;
     ngx_http_wq_worker_t  *worker;
 
     worker = ngx_http_wq_timer_data(ev);
 
-    if (!worker->draining) {
-        ngx_log_debug0(NGX_LOG_DEBUG_CORE, worker->log, 0,
-                       "waiting_queue: worker quits");
-
-        worker->draining = 1;
-        wq_counter_set(worker->slot->draining, 1);
-
-        ngx_http_wq_worker_stop_jobs(worker);
-
-        /* what the clients leave behind is for the reaper to look after */
-        worker->indebted = ngx_http_wq_clients_any(worker);
-
-        ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_READER]);
-        ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_ROUTER]);
-
-        ngx_http_wq_seats_drain(worker);
+    if (!worker->leaving) {
+        ngx_http_wq_worker_leave(worker);
     }
 
-    if (ngx_http_wq_clients_drain(worker, NGX_HTTP_WQ_WORKER_DRAIN_SLICE)
-        == NGX_HTTP_WQ_WORKER_DRAIN_SLICE)
-    {
-        ngx_http_wq_timer_set(&worker->quit, 1);
-        return;
+    if (!worker->draining) {
+
+        if (ngx_http_wq_worker_give_up(worker) == NGX_AGAIN) {
+            return;
+        }
+
+        ngx_http_wq_worker_drain(worker);
     }
 
     if (worker->admitted || worker->endings.count || worker->seats.count
-        || !ngx_queue_empty(&worker->visits))
+        || !ngx_queue_empty(&worker->visits)
+        || ngx_http_wq_consumer_busy(&worker->router))
     {
         /* the backend may still say that a seat is sold */
         ngx_http_wq_timer_set(&worker->quit, NGX_HTTP_WQ_WORKER_LOOK);
         return;
     }
 
+    ngx_http_wq_worker_sign_off(worker);
+}
+
+
+/*
+ * From now on others begin the rounds, and route what somebody must be told.
+ * Its own clients hear of all there is, as long as they are here.
+ */
+
+static void
+ngx_http_wq_worker_leave(ngx_http_wq_worker_t *worker)
+{
+    ngx_log_debug0(NGX_LOG_DEBUG_CORE, worker->log, 0,
+                   "waiting_queue: worker quits");
+
+    worker->leaving = 1;
+    worker->drained = ngx_current_msec + worker->conf->drain;
+    wq_counter_set(worker->slot->draining, 1);
+
+    ngx_http_wq_promoter_stop(worker);
+    ngx_http_wq_consumer_finish(&worker->router,
+                                worker->links[NGX_HTTP_WQ_COMMANDS]);
+}
+
+
+/*
+ * As many streams as it is time for, so that they end one after another until
+ * the time is over: those who connect again do so in the same pace.  NGX_AGAIN:
+ * there are more, and the timer is set; NGX_OK: there are none.
+ */
+
+static ngx_int_t
+ngx_http_wq_worker_give_up(ngx_http_wq_worker_t *worker)
+{
+    ngx_msec_t      wait;
+    ngx_uint_t      n, streams;
+    ngx_msec_int_t  left;
+
+    left = (ngx_msec_int_t) (worker->drained - ngx_current_msec);
+    streams = ngx_http_wq_clients_connected(worker);
+
+    if (left <= 0) {
+        n = NGX_HTTP_WQ_WORKER_DRAIN_SLICE;
+        wait = 1;
+
+    } else {
+        /* this moment has its share too, and so has the end */
+
+        wait = ngx_max((ngx_msec_t) left / (streams + 1),
+                       NGX_HTTP_WQ_WORKER_DRAIN_TICK);
+        n = (streams * wait + left - 1) / left;
+        n = ngx_min(n, NGX_HTTP_WQ_WORKER_DRAIN_SLICE);
+    }
+
+    ngx_http_wq_clients_leave(worker, n);
+
+    if (n >= streams) {
+        return NGX_OK;
+    }
+
+    ngx_http_wq_timer_set(&worker->quit, wait);
+
+    return NGX_AGAIN;
+}
+
+
+static void
+ngx_http_wq_worker_drain(ngx_http_wq_worker_t *worker)
+{
+    worker->draining = 1;
+
+    ngx_http_wq_worker_stop_jobs(worker);
+
+    /* the places of those who are not yet back are for others to look after */
+    worker->indebted = ngx_http_wq_clients_any(worker);
+
+    ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_READER]);
+
+    ngx_http_wq_seats_drain(worker);
+    ngx_http_wq_clients_drain(worker);
+}
+
+
+static void
+ngx_http_wq_worker_sign_off(ngx_http_wq_worker_t *worker)
+{
+    ngx_http_wq_link_t  *commands;
+
     commands = worker->links[NGX_HTTP_WQ_COMMANDS];
 
-    if (!worker->indebted && commands->state == NGX_HTTP_WQ_LINK_READY) {
-        (void) ngx_http_wq_call_bury_instance(commands, &worker->keyspace,
-                                              &worker->instance, NULL, NULL);
+    if (commands->state == NGX_HTTP_WQ_LINK_READY) {
+
+        if (worker->indebted) {
+            ngx_http_wq_heartbeat_last(worker);
+
+        } else {
+            (void) ngx_http_wq_call_bury_instance(commands, &worker->keyspace,
+                                                  &worker->instance, NULL,
+                                                  NULL);
+        }
     }
 
     ngx_http_wq_link_drain(commands);

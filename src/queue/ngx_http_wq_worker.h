@@ -25,6 +25,7 @@ typedef struct {
 
     ngx_msec_t                 interval;    /* of positions */
     ngx_msec_t                 promote_interval;
+    ngx_msec_t                 drain;       /* streams end within this time */
     ngx_uint_t                 max_streams; /* of a worker; 0: any number */
 
     size_t                     zone_size;
@@ -83,6 +84,26 @@ typedef struct {
 } ngx_http_wq_seats_t;
 
 
+typedef struct {
+    ngx_http_wq_timer_t        timer;
+    int64_t                    origin;      /* of the data that are known */
+    ngx_msec_t                 until;       /* when it is given up */
+    ngx_queue_t                missing;     /* clients without a stream */
+
+    /* of the node: its events, and then its leases */
+    ngx_pool_t                *pool;        /* of the events */
+    ngx_http_wq_snapshot_t     snapshot;
+    ngx_uint_t                 next;        /* of the events */
+    ngx_http_wq_known_lease_t  last;        /* of the leases */
+    ngx_uint_t                 asked;       /* calls under way */
+    ngx_uint_t                 restored;    /* leases */
+
+    unsigned                   node:1;      /* it is for this worker to do */
+    unsigned                   walking:1;   /* there is a last lease */
+    unsigned                   failed:1;    /* to be done again */
+} ngx_http_wq_recovery_t;
+
+
 struct ngx_http_wq_worker_s {
     const ngx_http_wq_queue_conf_t  *conf;
     ngx_log_t                       *log;
@@ -101,10 +122,12 @@ struct ngx_http_wq_worker_s {
     ngx_http_wq_consumer_t           router;
     ngx_http_wq_grace_t              grace;
     ngx_http_wq_reaping_t           *reaping;   /* NULL: nothing to reap */
+    ngx_http_wq_recovery_t           recovery;
 
     ngx_rbtree_t                     events;
     ngx_rbtree_node_t                events_sentinel;
     ngx_queue_t                      joining;   /* clients */
+    ngx_queue_t                      streams;   /* clients, by age */
     ngx_uint_t                       connecting;    /* those with a stream */
 
     ngx_queue_t                      visits;    /* that are open */
@@ -118,9 +141,16 @@ struct ngx_http_wq_worker_s {
     /* tells by its `idle` that nginx wants this worker to quit */
     ngx_connection_t                *watcher;
     ngx_http_wq_timer_t              quit;
+    ngx_msec_t                       drained;   /* when it is to be */
 
     ngx_msec_t                       complained;    /* of settings */
 
+    /*
+     * First a worker is leaving: it takes no streams, and gives up its own one
+     * by one, to which it tells all there is until then.  Then, with nobody
+     * left, it drains: it waits for what is under way.
+     */
+    unsigned                         leaving:1;
     unsigned                         draining:1;
     unsigned                         indebted:1;    /* had clients to the end */
 
@@ -150,6 +180,7 @@ void ngx_http_wq_worker_stop(void);
 void ngx_http_wq_heartbeat_init(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_heartbeat_start(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_heartbeat_stop(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_heartbeat_last(ngx_http_wq_worker_t *worker);
 
 
 /* promoter: rounds of promotion, and this worker's part in them */
@@ -225,6 +256,18 @@ void ngx_http_wq_grace_stop(ngx_http_wq_worker_t *worker);
 
 void ngx_http_wq_grace_add(ngx_http_wq_client_t *client, ngx_msec_t delay);
 void ngx_http_wq_grace_remove(ngx_http_wq_client_t *client);
+
+
+/*
+ * recovery: what is known here is put back when Redis has lost data.  check() is
+ * told with each heartbeat since when the data are there; drop() is for a client
+ * that is about to be freed.
+ */
+
+void ngx_http_wq_recovery_init(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_recovery_stop(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_recovery_check(ngx_http_wq_worker_t *worker, int64_t origin);
+void ngx_http_wq_recovery_drop(ngx_http_wq_client_t *client);
 
 
 /* router: from ENTRY to the stream of the instance that must know */

@@ -103,6 +103,37 @@ ngx_http_wq_zone_init(ngx_shm_zone_t *shm_zone, void *data)
 }
 
 
+int64_t
+ngx_http_wq_zone_origin(ngx_http_wq_zone_t *zone)
+{
+    int64_t  origin;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    origin = zone->shared->origin;
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+
+    return origin;
+}
+
+
+ngx_uint_t
+ngx_http_wq_zone_set_origin(ngx_http_wq_zone_t *zone, int64_t origin)
+{
+    int64_t  before;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    before = zone->shared->origin;
+    zone->shared->origin = origin;
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+
+    return before && before != origin;
+}
+
+
 ngx_http_wq_slot_t *
 ngx_http_wq_zone_claim(ngx_http_wq_zone_t *zone, const ngx_str_t *instance,
     ngx_log_t *log)

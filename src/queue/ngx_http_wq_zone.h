@@ -85,8 +85,25 @@ typedef struct {
     ngx_msec_t                 checked;     /* when Redis has said so */
     int64_t                    expires;     /* ms since 1970 */
     int64_t                    waited;      /* ms, before it was given */
+    int64_t                    since;       /* used first, ms since 1970 */
+    int64_t                    idx;
+    ngx_uint_t                 entered;     /* unsigned  entered:1; */
     u_char                     token[WQ_TOKEN_LEN];
 } ngx_http_wq_known_token_t;
+
+
+/* of one that is to be used first: so long ago was it checked, in ms */
+#define NGX_HTTP_WQ_TOKEN_UNUSED  3600000
+
+
+/* one of them and whose it is, a copy */
+
+typedef struct {
+    ngx_http_wq_known_token_t  token;
+    ngx_str_t                  event;
+    ngx_str_t                  user;
+    u_char                     ids[2 * WQ_ID_MAX];
+} ngx_http_wq_known_lease_t;
 
 
 /* a copy of everything, for the status */
@@ -181,7 +198,8 @@ ngx_int_t ngx_http_wq_zone_ration(ngx_http_wq_zone_t *zone,
 /*
  * Tokens of this node, of all its processes.  find() gives the one of a user
  * whose lease has not ended, if it is this one, or, where token is empty,
- * whichever it is: NGX_OK, or NGX_DECLINED.  store() replaces an older one.
+ * whichever it is: NGX_OK, or NGX_DECLINED.  store() replaces an older one; what
+ * is known of a token that was used is not forgotten for that it was given.
  * After end() the token is not good any more, and cannot be stored again: an
  * answer that Redis has given before may still be on its way.  ends is in
  * ngx_current_msec.  Where there is no room the one that was not used for the
@@ -195,6 +213,18 @@ void ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, const ngx_str_t *user,
     const ngx_http_wq_known_token_t *known, ngx_msec_t ends);
 
+/*
+ * All whose leases have not ended, one after another in some order: up to n,
+ * those after the last one, or from the first on if that is NULL; how many there
+ * were.  lease() makes of one, which must outlive it, what is put back.
+ */
+
+void ngx_http_wq_zone_lease(const ngx_http_wq_known_token_t *known,
+    ngx_http_wq_lease_t *lease);
+ngx_uint_t ngx_http_wq_zone_tokens_walk(ngx_http_wq_zone_t *zone,
+    const ngx_http_wq_known_lease_t *last, ngx_http_wq_known_lease_t *leases,
+    ngx_uint_t n);
+
 /* Redis does not know it any more: this token, or if it is empty any */
 
 void ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
@@ -203,6 +233,17 @@ void ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
 void ngx_http_wq_zone_token_end(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, const ngx_str_t *user,
     const ngx_http_wq_known_token_t *known, ngx_msec_t ends);
+
+
+/*
+ * Since when the data in Redis are there, as this node has heard it last; 0: it
+ * has not yet.  set() is 1 for the one process that says so first, if it was
+ * another time before: what the node knows is to be put back.
+ */
+
+int64_t ngx_http_wq_zone_origin(ngx_http_wq_zone_t *zone);
+ngx_uint_t ngx_http_wq_zone_set_origin(ngx_http_wq_zone_t *zone,
+    int64_t origin);
 
 
 #endif /* NGX_HTTP_WQ_ZONE_H_INCLUDED_ */

@@ -92,11 +92,14 @@ typedef struct {
     ngx_msec_t                 ends;
     int64_t                    expires;     /* the same by Redis' clock */
     int64_t                    waited;
+    int64_t                    since;
+    int64_t                    idx;
 
     u_char                     token[WQ_TOKEN_LEN];
     u_char                     event_len;
     u_char                     user_len;
     u_char                     is_over;     /* the token is good no more */
+    u_char                     entered;
     u_char                     ids[1];      /* event, user */
 } ngx_http_wq_zone_token_t;
 
@@ -116,6 +119,7 @@ typedef struct {
     ngx_http_wq_processes_t    processes;
     ngx_http_wq_events_t       events;
     ngx_http_wq_tokens_t       tokens;
+    int64_t                    origin;
 } ngx_http_wq_shared_t;
 
 

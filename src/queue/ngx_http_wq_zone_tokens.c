@@ -28,6 +28,10 @@
 static void ngx_http_wq_zone_token_set(ngx_http_wq_zone_token_t *t,
     const ngx_http_wq_known_token_t *known, ngx_msec_t ends,
     ngx_uint_t is_over);
+static void ngx_http_wq_zone_token_read(const ngx_http_wq_zone_token_t *t,
+    ngx_http_wq_known_token_t *known);
+static ngx_rbtree_node_t *ngx_http_wq_zone_token_after(ngx_rbtree_t *tree,
+    const ngx_http_wq_known_lease_t *last);
 static ngx_http_wq_zone_token_t *ngx_http_wq_zone_token_get(
     ngx_http_wq_zone_t *zone, const ngx_str_t *event, const ngx_str_t *user);
 static uint32_t ngx_http_wq_zone_token_hash(const ngx_str_t *event,
@@ -95,11 +99,8 @@ ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
     ngx_queue_remove(&t->queue);
     ngx_queue_insert_head(&tokens->queue, &t->queue);
 
-    known->checked = t->checked;
-    known->expires = t->expires;
-    known->waited = t->waited;
+    ngx_http_wq_zone_token_read(t, known);
     *ends = t->ends;
-    ngx_memcpy(known->token, t->token, WQ_TOKEN_LEN);
 
     rc = NGX_OK;
 
@@ -122,7 +123,7 @@ ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
 
     t = ngx_http_wq_zone_token_get(zone, event, user);
 
-    if (t && !(t->is_over
+    if (t && !((t->is_over || (t->entered && !known->entered))
                && ngx_memcmp(t->token, known->token, WQ_TOKEN_LEN) == 0))
     {
         ngx_http_wq_zone_token_set(t, known, ends, 0);
@@ -189,9 +190,127 @@ ngx_http_wq_zone_token_set(ngx_http_wq_zone_token_t *t,
     t->checked = known->checked;
     t->expires = known->expires;
     t->waited = known->waited;
+    t->since = known->since;
+    t->idx = known->idx;
+    t->entered = (u_char) known->entered;
     t->ends = ends;
     t->is_over = (u_char) is_over;
     ngx_memcpy(t->token, known->token, WQ_TOKEN_LEN);
+}
+
+
+static void
+ngx_http_wq_zone_token_read(const ngx_http_wq_zone_token_t *t,
+    ngx_http_wq_known_token_t *known)
+{
+    known->checked = t->checked;
+    known->expires = t->expires;
+    known->waited = t->waited;
+    known->since = t->since;
+    known->idx = t->idx;
+    known->entered = t->entered;
+    ngx_memcpy(known->token, t->token, WQ_TOKEN_LEN);
+}
+
+
+void
+ngx_http_wq_zone_lease(const ngx_http_wq_known_token_t *known,
+    ngx_http_wq_lease_t *lease)
+{
+    lease->token.len = WQ_TOKEN_LEN;
+    lease->token.data = (u_char *) known->token;
+    lease->idx = known->idx;
+    lease->expires = known->expires;
+    lease->since = known->since;
+    lease->waited = known->waited;
+    lease->entered = known->entered;
+}
+
+
+ngx_uint_t
+ngx_http_wq_zone_tokens_walk(ngx_http_wq_zone_t *zone,
+    const ngx_http_wq_known_lease_t *last, ngx_http_wq_known_lease_t *leases,
+    ngx_uint_t n)
+{
+    ngx_uint_t                  i;
+    ngx_rbtree_t               *tree;
+    ngx_rbtree_node_t          *node;
+    ngx_http_wq_zone_token_t   *t;
+    ngx_http_wq_known_lease_t  *lease;
+
+    tree = &zone->shared->tokens.rbtree;
+    i = 0;
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    node = ngx_http_wq_zone_token_after(tree, last);
+
+    while (node && i < n) {
+        t = (ngx_http_wq_zone_token_t *) node;
+        node = ngx_rbtree_next(tree, node);
+
+        if (t->is_over || (ngx_msec_int_t) (t->ends - ngx_current_msec) <= 0) {
+            continue;
+        }
+
+        lease = &leases[i++];
+
+        ngx_http_wq_zone_token_read(t, &lease->token);
+        ngx_memcpy(lease->ids, t->ids, t->event_len + t->user_len);
+
+        lease->event.len = t->event_len;
+        lease->event.data = lease->ids;
+        lease->user.len = t->user_len;
+        lease->user.data = lease->ids + t->event_len;
+    }
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+
+    return i;
+}
+
+
+/* the first one behind it in the tree, whether it is still there or not */
+
+static ngx_rbtree_node_t *
+ngx_http_wq_zone_token_after(ngx_rbtree_t *tree,
+    const ngx_http_wq_known_lease_t *last)
+{
+    uint32_t            hash;
+    ngx_uint_t          is_behind;
+    ngx_rbtree_node_t  *node, *found;
+
+    node = tree->root;
+
+    if (node == tree->sentinel) {
+        return NULL;
+    }
+
+    if (last == NULL) {
+        return ngx_rbtree_min(node, tree->sentinel);
+    }
+
+    hash = ngx_http_wq_zone_token_hash(&last->event, &last->user);
+    found = NULL;
+
+    while (node != tree->sentinel) {
+
+        is_behind = node->key != hash
+                    ? hash < node->key
+                    : ngx_http_wq_zone_token_compare(&last->event, &last->user,
+                                           (ngx_http_wq_zone_token_t *) node)
+                      < 0;
+
+        if (is_behind) {
+            found = node;
+            node = node->left;
+
+        } else {
+            node = node->right;
+        }
+    }
+
+    return found;
 }
 
 
@@ -234,6 +353,7 @@ ngx_http_wq_zone_token_get(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
         }
 
         t->is_over = 0;
+        t->entered = 0;
         t->node.key = ngx_http_wq_zone_token_hash(event, user);
         t->event_len = (u_char) event->len;
         t->user_len = (u_char) user->len;

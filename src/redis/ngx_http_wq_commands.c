@@ -22,7 +22,13 @@ static const wq_field_t  ngx_http_wq_heartbeat_fields[] = {
       offsetof(ngx_http_wq_heartbeat_reply_t, instances) },
 
     { "unknown", WQ_FIELD_INTEGER, 0, 0, 1,
-      offsetof(ngx_http_wq_heartbeat_reply_t, unknown) }
+      offsetof(ngx_http_wq_heartbeat_reply_t, unknown) },
+
+    { "origin", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_heartbeat_reply_t, origin) },
+
+    { "hold", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_heartbeat_reply_t, hold_ms) }
 };
 
 
@@ -53,18 +59,25 @@ static const wq_field_t  ngx_http_wq_dead_field =
 ngx_int_t
 ngx_http_wq_call_heartbeat(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance,
-    const ngx_http_wq_reply_to_t *to)
+    int64_t origin, ngx_uint_t last, const ngx_http_wq_reply_to_t *to)
 {
-    u_char     buf[NGX_HTTP_WQ_KEY_MAX];
-    ngx_str_t  argv[2];
+    u_char     instances[NGX_HTTP_WQ_KEY_MAX], data[NGX_HTTP_WQ_KEY_MAX];
+    u_char     since[NGX_INT64_LEN];
+    ngx_str_t  argv[5];
 
-    argv[0] = ngx_http_wq_key(buf, keyspace, WQ_KEY_INSTANCES, NULL, NULL);
-    argv[1] = *instance;
+    argv[0] = ngx_http_wq_key(instances, keyspace, WQ_KEY_INSTANCES, NULL,
+                              NULL);
+    argv[1] = ngx_http_wq_key(data, keyspace, WQ_KEY_ORIGIN, NULL, NULL);
+    argv[2] = *instance;
+    argv[3].data = since;
+    argv[3].len = ngx_sprintf(since, "%L", origin) - since;
+    argv[4].data = (u_char *) "last";
+    argv[4].len = last ? sizeof("last") - 1 : 0;
 
     /* a worker that has too much to do must not be taken for dead */
 
     return ngx_http_wq_send_vital_script(link, NGX_HTTP_WQ_SCRIPT_heartbeat,
-                                         argv, 1, 2, to);
+                                         argv, 2, 5, to);
 }
 
 

@@ -33,11 +33,15 @@ typedef struct {
     int64_t                            now;         /* Redis' clock, ms */
     int64_t                            instances;
     int64_t                            unknown;     /* it was not listed */
+    int64_t                            origin;      /* of the data, us */
+    int64_t                            hold_ms;     /* nobody is let in */
 } ngx_http_wq_heartbeat_reply_t;
+
+/* origin as it was heard last, or 0; last: others are to look after the rest */
 
 ngx_int_t ngx_http_wq_call_heartbeat(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance,
-    const ngx_http_wq_reply_to_t *to);
+    int64_t origin, ngx_uint_t last, const ngx_http_wq_reply_to_t *to);
 ngx_int_t ngx_http_wq_decode_heartbeat(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_heartbeat_reply_t *reply);
 
@@ -167,6 +171,7 @@ typedef enum {
     NGX_HTTP_WQ_NOTICE_PROMOTED = 0,
     NGX_HTTP_WQ_NOTICE_EXPIRED,
     NGX_HTTP_WQ_NOTICE_REPLACED,
+    NGX_HTTP_WQ_NOTICE_MOVED,       /* the place has another idx */
     NGX_HTTP_WQ_NOTICE_SEAT         /* user: the seat; idx: of the waiter */
 } ngx_http_wq_notice_e;
 

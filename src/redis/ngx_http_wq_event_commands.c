@@ -58,7 +58,8 @@ static const wq_key_e  ngx_http_wq_event_keys[NGX_HTTP_WQ_EVENT_KEYS] = {
     WQ_KEY_OVERRIDE,
     WQ_KEY_EVENTS,
     WQ_KEY_SEAT_COUNT,
-    WQ_KEY_INSTANCES
+    WQ_KEY_INSTANCES,
+    WQ_KEY_ORIGIN
 };
 
 
@@ -164,6 +165,8 @@ ngx_http_wq_call_restore(ngx_http_wq_link_t *link,
     if (ngx_http_wq_event_call_add_seed(&call, seed) != NGX_OK) {
         return NGX_ERROR;
     }
+
+    ngx_http_wq_event_call_add_literal(&call, join->absent ? "absent" : "");
 
     return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_restore,
                                        &call, to);
@@ -284,6 +287,58 @@ ngx_http_wq_call_touch(ngx_http_wq_link_t *link,
 
     return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_touch, &call,
                                        to);
+}
+
+
+ngx_int_t
+ngx_http_wq_call_restore_lease(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys, const ngx_http_wq_lease_t *lease,
+    const ngx_http_wq_reply_to_t *to)
+{
+    u_char                    idx[NGX_INT64_LEN], expires[NGX_INT64_LEN];
+    u_char                    since[NGX_INT64_LEN], waited[NGX_INT64_LEN];
+    ngx_http_wq_event_call_t  call;
+
+    ngx_http_wq_event_call_init(&call, keys);
+    ngx_http_wq_event_call_add(&call, &lease->user);
+    ngx_http_wq_event_call_add(&call, &lease->token);
+    ngx_http_wq_event_call_add_number(&call, idx, (uint64_t) lease->idx);
+    ngx_http_wq_event_call_add_number(&call, expires,
+                                      (uint64_t) lease->expires);
+    ngx_http_wq_event_call_add_literal(&call, lease->entered ? "entered"
+                                                             : "ready");
+    ngx_http_wq_event_call_add_number(&call, since, (uint64_t) lease->since);
+    ngx_http_wq_event_call_add_number(&call, waited, (uint64_t) lease->waited);
+
+    return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_restore_lease,
+                                       &call, to);
+}
+
+
+ngx_int_t
+ngx_http_wq_call_restore_event(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys,
+    const ngx_http_wq_figures_t *figures, const ngx_http_wq_reply_to_t *to)
+{
+    u_char                    capacity[NGX_INT64_LEN], sold[NGX_INT64_LEN];
+    u_char                    seats[NGX_INT64_LEN];
+    ngx_http_wq_event_call_t  call;
+
+    ngx_http_wq_event_call_init(&call, keys);
+    ngx_http_wq_event_call_add_number(&call, capacity,
+                                      (uint64_t) figures->capacity);
+    ngx_http_wq_event_call_add_number(&call, sold, (uint64_t) figures->sold);
+
+    if (figures->seats < 0) {
+        ngx_http_wq_event_call_add_literal(&call, "-1");
+
+    } else {
+        ngx_http_wq_event_call_add_number(&call, seats,
+                                          (uint64_t) figures->seats);
+    }
+
+    return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_restore_event,
+                                       &call, to);
 }
 
 

@@ -17,7 +17,7 @@
 #include "wq_state.h"
 
 
-#define NGX_HTTP_WQ_EVENT_KEYS  17
+#define NGX_HTTP_WQ_EVENT_KEYS  18
 
 /* 256 random bits in hexadecimal: what a script makes its tokens of */
 #define NGX_HTTP_WQ_SEED_LEN    64
@@ -88,8 +88,10 @@ typedef struct {
     int64_t                   capacity; /* of the service; negative: unknown */
     uint64_t                  highest;  /* idx that the caller knows */
 
-    uint64_t                  idx;      /* restore only */
-    ngx_str_t                 epoch;    /* restore only */
+    /* restore only */
+    uint64_t                  idx;
+    ngx_str_t                 epoch;
+    ngx_uint_t                absent;   /* unsigned  absent:1; */
 } ngx_http_wq_join_t;
 
 
@@ -119,6 +121,9 @@ typedef struct {
     int64_t                   halted;   /* nobody is let in for now */
     int64_t                   crowded;  /* no slot is free; of who waits */
     int64_t                   opens_ms; /* see ngx_http_wq_promote_reply_t */
+    int64_t                   since;    /* ms: of the lease */
+    int64_t                   hold_ms;  /* of who knows more than Redis, see
+                                           lua/lib/origin.lua */
 
     wq_str_t                  word;     /* status as it came */
 } ngx_http_wq_join_reply_t;
@@ -199,6 +204,9 @@ typedef struct {
     int64_t                   good;
     int64_t                   expires;  /* ms since 1970 */
     int64_t                   waited;   /* ms */
+    int64_t                   hold_ms;  /* where it is not good */
+    int64_t                   idx;
+    int64_t                   since;    /* ms since 1970 */
 } ngx_http_wq_touch_reply_t;
 
 ngx_int_t ngx_http_wq_call_touch(ngx_http_wq_link_t *link,
@@ -206,6 +214,43 @@ ngx_int_t ngx_http_wq_call_touch(ngx_http_wq_link_t *link,
     const ngx_str_t *token, const ngx_http_wq_reply_to_t *to);
 ngx_int_t ngx_http_wq_decode_touch(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_touch_reply_t *reply);
+
+
+/*
+ * restore_lease.lua: a lease that the node knows is put back, after Redis has
+ * lost data; it answers as touch.lua does.  restore_event.lua: what the node
+ * knows of an event.
+ */
+
+typedef struct {
+    ngx_str_t                 user;
+    ngx_str_t                 token;
+    int64_t                   idx;
+    int64_t                   expires;  /* ms since 1970 */
+    int64_t                   since;    /* the same */
+    int64_t                   waited;   /* ms */
+    ngx_uint_t                entered;  /* unsigned  entered:1; */
+} ngx_http_wq_lease_t;
+
+typedef struct {
+    int64_t                   restored;
+} ngx_http_wq_restore_event_reply_t;
+
+typedef struct {
+    ngx_http_wq_touch_reply_t touch;
+    int64_t                   restored; /* it was missing */
+} ngx_http_wq_restore_lease_reply_t;
+
+ngx_int_t ngx_http_wq_call_restore_lease(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys, const ngx_http_wq_lease_t *lease,
+    const ngx_http_wq_reply_to_t *to);
+ngx_int_t ngx_http_wq_decode_restore_lease(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_restore_lease_reply_t *reply);
+ngx_int_t ngx_http_wq_call_restore_event(ngx_http_wq_link_t *link,
+    const ngx_http_wq_event_keys_t *keys,
+    const ngx_http_wq_figures_t *figures, const ngx_http_wq_reply_to_t *to);
+ngx_int_t ngx_http_wq_decode_restore_event(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_restore_event_reply_t *reply);
 
 
 /* promote_all_waiting_for_event.lua */

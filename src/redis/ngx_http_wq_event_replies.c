@@ -77,7 +77,13 @@ static const wq_field_t  ngx_http_wq_join_fields[] = {
       offsetof(ngx_http_wq_join_reply_t, crowded) },
 
     { "opens", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_join_reply_t, opens_ms) }
+      offsetof(ngx_http_wq_join_reply_t, opens_ms) },
+
+    { "since", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, since) },
+
+    { "hold", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_join_reply_t, hold_ms) }
 };
 
 
@@ -145,7 +151,29 @@ static const wq_field_t  ngx_http_wq_touch_fields[] = {
       offsetof(ngx_http_wq_touch_reply_t, expires) },
 
     { "waited", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_touch_reply_t, waited) }
+      offsetof(ngx_http_wq_touch_reply_t, waited) },
+
+    { "hold", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_touch_reply_t, hold_ms) },
+
+    { "idx", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_touch_reply_t, idx) },
+
+    { "since", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_touch_reply_t, since) }
+};
+
+
+/* what touch answers, and behind it */
+
+static const wq_field_t  ngx_http_wq_restored_field =
+    { "restored", WQ_FIELD_INTEGER, 0, 0, 1, 0 };
+
+
+static const wq_field_t  ngx_http_wq_restore_event_fields[] = {
+
+    { "restored", WQ_FIELD_INTEGER, 0, 0, 1,
+      offsetof(ngx_http_wq_restore_event_reply_t, restored) }
 };
 
 
@@ -356,6 +384,39 @@ ngx_http_wq_decode_touch(ngx_http_wq_link_t *link,
     return ngx_http_wq_decode_reply(link, result, "touch",
                                     ngx_http_wq_touch_fields,
                                     sizeof(ngx_http_wq_touch_fields)
+                                    / sizeof(wq_field_t), reply);
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_restore_lease(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_restore_lease_reply_t *reply)
+{
+    const size_t  n = sizeof(ngx_http_wq_touch_fields) / sizeof(wq_field_t);
+
+    if (ngx_http_wq_decode_touch(link, result, &reply->touch) != NGX_OK) {
+        return NGX_ERROR;
+    }
+
+    if (wq_reply_decode_value(wq_reply_element(result->reply, n),
+                              &ngx_http_wq_restored_field, &reply->restored)
+        != WQ_OK)
+    {
+        ngx_http_wq_trouble_bad_reply(link, "restore_lease", "restored");
+        return NGX_ERROR;
+    }
+
+    return NGX_OK;
+}
+
+
+ngx_int_t
+ngx_http_wq_decode_restore_event(ngx_http_wq_link_t *link,
+    ngx_http_wq_result_t *result, ngx_http_wq_restore_event_reply_t *reply)
+{
+    return ngx_http_wq_decode_reply(link, result, "restore_event",
+                                    ngx_http_wq_restore_event_fields,
+                                    sizeof(ngx_http_wq_restore_event_fields)
                                     / sizeof(wq_field_t), reply);
 }
 

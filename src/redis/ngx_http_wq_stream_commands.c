@@ -30,6 +30,7 @@ static const char  *ngx_http_wq_notice_types[] = {
     "promoted",
     "expired",
     "replaced",
+    "moved",
     "seat"
 };
 

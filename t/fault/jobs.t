@@ -490,8 +490,9 @@ my @instances = map { $nodes->node($_)->instance($pids[$_]) } 0, 1;
     my @t = map { $second->join("u$_", $nodes->at(0)) } 1 .. 3;
 
     # so that idx and rank are not the same
-    $line->script('leave', "u$_", '', '') for 3, 17, 18;
-    $s[$_ - 1]->close for 3, 17, 18;
+    $line->script('quit', "u$_", 'e' x 64) for 3, 17, 18;
+    $nodes->run_until(sub { 37 == grep { $_->is_open } @s }, 10,
+                      "$what: not yet");
     @s = grep { $_->is_open } @s;
     $nodes->run_until(sub { $nodes->exact($line, @s) }, 10, "$what: not yet");
 

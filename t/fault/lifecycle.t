@@ -45,7 +45,8 @@ sub names_of {
 
 sub keys_of {
     my $redis = shift;
-    return grep { length && !/^(?:ENTRY|PROMOTION_ROUND|PROMOTION_LEASE)$/ }
+    return grep { length && !/^(?:ENTRY|PROMOTION_ROUND|PROMOTION_LEASE
+                               |WAITING_ORIGIN)$/x }
            split /\n/, $redis->cli('KEYS', '*');
 }
 

@@ -335,9 +335,17 @@ sub now_us {
     $line->promote;
 
     is(redis('SISMEMBER', 'WAITING_EVENTS', "e$n"), 0, 'over: off the list');
-    is_deeply([ sort grep { /\{e$n\}/ } @{redis('KEYS', '*')} ],
-              [ "WAITING_QUEUE_CONF:{e$n}", "WAITING_STATS:{e$n}" ],
+    my ($marks, $left) = (0, []);
+    for my $key (sort grep { /\{e$n\}/ } @{redis('KEYS', '*')}) {
+        if ($key =~ m{^ENTRY_TOKEN:.*/} && redis('PTTL', $key) > 0) {
+            $marks++;
+        } else {
+            push @$left, $key;
+        }
+    }
+    is_deeply($left, [ "WAITING_QUEUE_CONF:{e$n}", "WAITING_STATS:{e$n}" ],
               'over: settings and counters are left');
+    is($marks, 2, 'over: and for a while that two leases have ended');
 }
 
 
@@ -479,8 +487,7 @@ sub now_us {
     well($line, 'restored');
 
     # who has gone elsewhere is not taken away from there by the one before
-    WaitingQueue::Script::script('heartbeat', 1, 'WAITING_INSTANCES', $_)
-        for qw(i new);
+    WaitingQueue::Script::heartbeat($_) for qw(i new);
     my $held = $line->line;
     my $before = stored();
     is($line->restore('x', 'old', 5, 7, $epoch)->{status}, 'replaced',
@@ -566,8 +573,7 @@ sub now_us {
     # an instance that was silent for long, and is back
     my $back = line(capacity => 0, grace => 0);
     my $heartbeat = sub {
-        WaitingQueue::Script::script('heartbeat', 1, 'WAITING_INSTANCES',
-                                     'back')->[2];
+        WaitingQueue::Script::heartbeat('back')->{unknown};
     };
     $heartbeat->();
     $back->join($_, 'back') for qw(u1 u2);
@@ -759,7 +765,8 @@ sub now_us {
 
 {
     my $heartbeat = sub {
-        WaitingQueue::Script::script('heartbeat', 1, 'WAITING_INSTANCES', @_);
+        my $reply = WaitingQueue::Script::heartbeat(@_);
+        return [ @$reply{qw(now instances unknown)} ];
     };
 
     redis('DEL', 'WAITING_INSTANCES');

@@ -612,7 +612,7 @@ my %known = map { $_ => $client{$_} } grep { $client{$_} } @$before;
 my $highest = (sort { $b <=> $a } map { $_->{idx} } values %known)[0];
 my $epoch = $line->positions(0)->{epoch};
 
-redis('FLUSHDB');
+WaitingQueue::Script::flush();
 %stream = %lease = %lost = ();
 
 # by whoever holds them, and once more by others, as after a second loss of one
@@ -642,7 +642,11 @@ lose((sort keys %known)[0]);
 
 cmp_ok($line->join('newcomer')->{idx}, '>', $highest,
        'after a loss: a newcomer is the last');
-is($line->restore('newcomer', 'i', 1, 0, '')->{rank}, $#{$line->line},
-   'who is there is not moved');
+my $last = 2 * $line->join('newcomer')->{idx};
+is($line->restore('newcomer', 'i', $last, 0, '')->{rank}, $#{$line->line},
+   'who is there is not moved back');
+is($line->restore('newcomer', 'i', 1, 0, '')->{rank}, 0,
+   'but is to where he stood before');
+is_deeply([ $line->wrong ], [], 'and all is in order');
 
 done_testing();

@@ -173,11 +173,11 @@ sub record {
     my $b = $line->join('b');
     my $before = stored();
 
-    is_deeply($line->touch('a', $b->{token}), [ 0, 0, 0 ],
+    is_deeply($line->touch('a', $b->{token}), [ (0) x 6 ],
               'the token of somebody else: no');
-    is_deeply($line->touch('a', 'f' x 40), [ 0, 0, 0 ], 'a forged one: no');
-    is_deeply($line->touch('a', ''), [ 0, 0, 0 ], 'an empty one: no');
-    is_deeply($line->touch('nobody', $a->{token}), [ 0, 0, 0 ],
+    is_deeply($line->touch('a', 'f' x 40), [ (0) x 6 ], 'a forged one: no');
+    is_deeply($line->touch('a', ''), [ (0) x 6 ], 'an empty one: no');
+    is_deeply($line->touch('nobody', $a->{token}), [ (0) x 6 ],
               'a good one of a stranger: no');
     is_deeply(stored(), $before, 'and nothing has changed');
 

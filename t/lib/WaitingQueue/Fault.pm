@@ -1428,8 +1428,9 @@ sub script {
 # call it
 
 my %answers = (
-    heartbeat => sub { return sprintf "*3\r\n:%d\r\n:1\r\n:0\r\n",
-                                      1000 * time },
+    heartbeat => sub {
+        return sprintf "*5\r\n:%d\r\n:1\r\n:0\r\n:1\r\n:0\r\n", 1000 * time;
+    },
     fill_promotion_tasks => "*3\r\n:1\r\n:0\r\n*0\r\n",
     discard_messages => "*2\r\n:1\r\n:1\r\n",
     bury_instance => "*1\r\n:1\r\n",

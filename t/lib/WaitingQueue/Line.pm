@@ -57,6 +57,7 @@ sub redis { return $_[0]{redis} }
 
 my %global = map { $_ => 1 } qw(WAITING_QUEUE_IDX ENTRY_QUEUE_SLOTS ENTRY
                                 WAITING_EVENTS WAITING_INSTANCES
+                                WAITING_ORIGIN
                                 PROMOTION_TASK_LIST);
 
 sub key {
@@ -340,14 +341,18 @@ sub wrong {
 }
 
 
-# everything that must be empty once nobody is there any more
+# everything that must be empty once nobody is there any more; what marks a
+# lease that has ended goes by itself when its time would be over
 
 sub leftovers {
     my $self = shift;
 
     my @left = map { "$_: " . $self->call('TYPE', "$self->{prefix}$_") }
                grep { !/^(?:WAITING_STATS|WAITING_QUEUE_CONF
-                          |WAITING_QUEUE_OVERRIDE|seat:count):/x } $self->keys;
+                          |WAITING_QUEUE_OVERRIDE|seat:count):/x
+                      && !(m{^ENTRY_TOKEN:.*/}
+                           && $self->call('PTTL', "$self->{prefix}$_") > 0) }
+                    $self->keys;
 
     push @left, 'it is among the events'
         if $self->call('SISMEMBER', $self->key('WAITING_EVENTS'),

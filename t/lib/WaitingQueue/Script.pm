@@ -26,12 +26,12 @@ my @keys = map { my $name = $_; sub { $name =~ s/%e/$_[0]/r } } (
     'ENTRY_ACTIVE:{%e}', 'ENTRY_LEASE:{%e}', 'WAITING_SEEN:{%e}',
     'WAITING_GONE:{%e}', 'WAITING_STATS:{%e}', 'WAITING_QUEUE_CONF:{%e}',
     'WAITING_QUEUE_OVERRIDE:{%e}', 'WAITING_EVENTS', 'seat:count:{%e}',
-    'WAITING_INSTANCES',
+    'WAITING_INSTANCES', 'WAITING_ORIGIN',
 );
 
 my @joined = qw(status idx rank total promoted gone joined token expires
                 previous changed epoch serial waited rate_users rate_ms
-                halted crowded opens);
+                halted crowded opens since hold);
 
 my @figures = qw(total inside free capacity sold seats joined direct promoted
                  entered left expired done drift rate_users rate_ms concurrent
@@ -45,7 +45,7 @@ sub redis {
         $socket = IO::Socket::UNIX->new(Peer => $ENV{WQ_REDIS_SOCKET})
             or die "Redis: $!\n";
         redis('SELECT', 15);
-        redis('FLUSHDB');
+        flush();
     }
 
     print $socket join '', '*' . @_ . "\r\n",
@@ -53,6 +53,14 @@ sub redis {
     $socket->flush;
 
     return _read();
+}
+
+
+# a Redis without data in which a worker has been: people are let in
+
+sub flush {
+    redis('FLUSHDB');
+    redis('HSET', 'WAITING_ORIGIN', run => '', since => 1, until => 0);
 }
 
 
@@ -86,6 +94,19 @@ sub script {
     }
 
     return redis('EVALSHA', $sha1{$name}, @words);
+}
+
+
+# heartbeat(instance, origin that it knows, "last"): of a worker
+
+sub heartbeat {
+    my ($instance, $origin, $last) = @_;
+
+    my %reply;
+    @reply{qw(now instances unknown origin hold)}
+        = @{script('heartbeat', 2, 'WAITING_INSTANCES', 'WAITING_ORIGIN',
+                   $instance, $origin || 0, $last || '')};
+    return \%reply;
 }
 
 
@@ -154,10 +175,27 @@ sub join {
 
 
 sub restore {
-    my ($self, $user, $instance, $idx, $highest, $epoch) = @_;
+    my ($self, $user, $instance, $idx, $highest, $epoch, $absent) = @_;
 
     return _named($self->call('restore', $user, $instance, $idx, $highest,
-                              $self->{settings}, $epoch, $self->_seed));
+                              $self->{settings}, $epoch, $self->_seed,
+                              $absent || ''));
+}
+
+
+# restore_lease(user, a lease as join has answered it, what else is known of it)
+
+sub restore_lease {
+    my ($self, $user, $lease, %o) = @_;
+
+    %o = (%$lease, state => $lease->{status}, %o);
+
+    my %reply;
+    @reply{qw(good ends waited hold idx since restored)}
+        = @{$self->call('restore_lease', $user, $o{token}, $o{idx} || 0,
+                        $o{expires}, $o{state}, $o{since} || 0,
+                        $o{waited} || 0)};
+    return \%reply;
 }
 
 

@@ -862,8 +862,8 @@ sub _line {
         $self->{comment} = 1;
 
     } elsif ($line =~ /^retry: ([0-9]+)$/) {
-        $self->complain('retry in the middle') if !$first;
-        $self->complain("retry: $1") if $1 < 3000 || $1 > 6000;
+        $self->complain('retry twice') if exists $event->{retry};
+        $self->complain('retry in an event') if exists $event->{event};
         $event->{retry} = $1;
 
     } elsif ($line eq 'id: over') {
@@ -902,6 +902,8 @@ sub _event {
     }
 
     $self->complain("$name after the end") if $self->{over};
+
+    $self->_retry($name, $event->{retry}, !$self->{told});
 
     if ($terminal{$name}) {
         $self->complain("$name without id") if !exists $event->{id};
@@ -948,6 +950,25 @@ sub _event {
 
     push @{$self->{events}}, $event;
     $self->{latest}{$name} = $self->{latest}{''} = $event;
+}
+
+
+# at first, and when the worker leaves: then it is shorter where the streams of a
+# worker end one after another
+
+sub _retry {
+    my ($self, $name, $retry, $first) = @_;
+
+    if ($name eq 'reconnect') {
+        $self->complain("$name without retry") if !defined $retry;
+    } elsif (!$first) {
+        $self->complain('retry in the middle') if defined $retry;
+    }
+
+    return if !defined $retry;
+
+    my $least = $name eq 'reconnect' ? 500 : 3000;
+    $self->complain("retry: $retry") if $retry < $least || $retry > 6000;
 }
 
 

@@ -1,0 +1,52 @@
+-- Which data these are.  When Redis has lost them, or another process serves
+-- them than before, some of what was known may be missing: nobody is let in for
+-- a while, so that all workers can put back whom they know, and nobody goes in
+-- over the heads of those who are inside or before those who came earlier.
+--
+-- `run` is the process of Redis, `since` when it was first seen, in us, and
+-- `until` when people are let in again, in ms.
+local origin = {}
+
+-- ms: in so long every worker has connected again, and put back whom it knows
+-- first; each one who is put back adds to it, up to the most
+origin.hold = 5000
+origin.more = 2000
+origin.most = 60000
+
+-- The fields, false for those that are not there.
+function origin.read()
+    local values = redis.pcall('HMGET', key.origin, 'run', 'since', 'until')
+
+    if values.err then
+        -- put there by hand
+        redis.call('DEL', key.origin)
+        return false, false, false
+    end
+
+    return values[1], values[2], values[3]
+end
+
+-- In how many ms people are let in; 0: they are.  Where no worker has seen the
+-- data yet, there was no time to put anybody back.
+function origin.left(now)
+    local _, since, till = origin.read()
+    local left = (tonumber(till or '') or 0) - now
+
+    if not since then
+        return origin.hold
+    end
+
+    -- more than ever was said: a clock was set back
+    return left > 0 and left <= origin.most and math.ceil(left) or 0
+end
+
+-- Somebody was put back: there may be more of them.
+function origin.extend(now)
+    local _, since, till = origin.read()
+    local last = math.floor((tonumber(since or '') or 0) / 1000) + origin.most
+    local new = math.min(now + origin.more, last)
+
+    if since and new > (tonumber(till or '') or 0) then
+        redis.call('HSET', key.origin, 'until', string.format('%.0f', new))
+    end
+end

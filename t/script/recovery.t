@@ -1,0 +1,238 @@
+# What the scripts do when Redis has lost data, or another process serves them:
+# nobody is let in for a while, and what workers and nodes know is put back, in
+# whatever order they come.
+
+use strict;
+use warnings;
+
+use Test::More;
+use WaitingQueue::Script;
+
+sub redis { return WaitingQueue::Script::redis(@_) }
+sub heartbeat { return WaitingQueue::Script::heartbeat(@_) }
+
+my $n = 0;
+
+sub line { return WaitingQueue::Script->new('r' . ++$n, claim => 50000, @_) }
+
+sub well {
+    my ($line, $what) = @_;
+
+    local $Test::Builder::Level = $Test::Builder::Level + 1;
+    is_deeply([ $line->wrong ], [], "$what: invariants");
+}
+
+
+# over(): the time in which nobody is let in is over
+
+sub over { redis('HSET', 'WAITING_ORIGIN', until => 0) }
+
+
+# a loss, after which a worker that knew the data before comes first
+
+sub lose {
+    my ($known) = @_;
+
+    redis('FLUSHDB');
+    return heartbeat('i1', $known || 1);
+}
+
+
+# who comes first, and what is heard of it
+
+redis('PING');
+redis('FLUSHDB');
+
+my $first = heartbeat('i1');
+is($first->{hold}, 0, 'data new to all: nobody has to wait');
+cmp_ok($first->{origin}, '>', 1e15, 'they are there since now');
+is(heartbeat('i2')->{origin}, $first->{origin}, 'another hears the same');
+is(heartbeat('i1', $first->{origin})->{hold}, 0, 'and so it stays');
+
+redis('FLUSHDB');
+my $lost = heartbeat('i1', $first->{origin});
+cmp_ok($lost->{origin}, '>', $first->{origin}, 'lost: said to who knew them');
+is($lost->{hold}, 5000, 'lost: nobody is let in for a while');
+my $other = heartbeat('i2', $first->{origin});
+is($other->{origin}, $lost->{origin}, 'lost: the next hears the same');
+cmp_ok($other->{hold}, '<=', 5000, 'lost: and it takes no longer');
+
+redis('FLUSHDB');
+my $new = heartbeat('new');
+is($new->{hold}, 0, 'lost, and a newcomer was first');
+my $old = heartbeat('i1', $lost->{origin});
+is($old->{origin}, $new->{origin}, 'who knew more hears it');
+cmp_ok($old->{hold}, '>', 4000, 'and nobody is let in from then on');
+
+my $run = redis('HGET', 'WAITING_ORIGIN', 'run');
+like(redis('INFO', 'server'), qr/run_id:$run\b/, 'the process is known');
+redis('HSET', 'WAITING_ORIGIN', run => 'f' x 40, until => 0);
+my $moved = heartbeat('i1', $old->{origin});
+cmp_ok($moved->{origin}, '>', $old->{origin}, 'another process: it is said');
+is($moved->{hold}, 5000, 'another process: nobody is let in');
+is(heartbeat('i1', $moved->{origin})->{origin}, $moved->{origin}, 'once');
+
+redis('HSET', 'WAITING_ORIGIN', until => 1e15);
+is(heartbeat('i1', $moved->{origin})->{hold}, 0,
+   'a clock that was set back keeps nobody out');
+redis('SET', 'WAITING_ORIGIN', 'rubbish');
+is(heartbeat('i1', $moved->{origin})->{hold}, 5000,
+   'rubbish in its place: as if it was lost');
+is(redis('TYPE', 'WAITING_ORIGIN'), 'hash', 'and it is mended');
+
+heartbeat('i1', $moved->{origin}, 'last');
+cmp_ok(redis('ZSCORE', 'WAITING_INSTANCES', 'i1'), '<', 0,
+       'one that leaves is for others to look after, at once');
+
+
+# nobody is let in meanwhile
+
+WaitingQueue::Script::flush();
+my $line = line(capacity => 3);
+my %in = map { $_ => $line->join($_, 'i1', 'enter') } qw(a b);
+my %ready = (c => $line->join('c'));
+my %place = map { $_ => $line->join($_) } qw(u v w x);
+my $epoch = $line->positions(0)->{epoch};
+my $highest = $place{x}{idx};
+
+redis('FLUSHDB');
+is($line->join('z', 'i2')->{status}, 'waiting',
+   'before any worker has seen the loss: even the first waits');
+cmp_ok($line->join('z', 'i2')->{hold}, '>', 0, 'and it is said why');
+is($line->join('y', '', 'visit')->{status}, 'none', 'a visit: does not go in');
+
+lose();
+$line->join('z', 'i2', 'stream', '', $highest);
+is($line->promote->{promoted}, 0, 'a round lets nobody in');
+is($line->touch('a', $in{a}{token})->[0], 0, 'the token of who was in: unknown');
+cmp_ok($line->touch('a', $in{a}{token})->[3], '>', 0, 'but perhaps only now');
+
+
+# those inside come back, to the same token
+
+for my $user (qw(a b)) {
+    my $back = $line->restore_lease($user, $in{$user});
+
+    is_deeply([ @$back{qw(good ends idx restored)} ],
+              [ 1, @{$in{$user}}{qw(expires idx)}, 1 ],
+              "$user: is inside again");
+    is($line->restore_lease($user, $in{$user})->{restored}, 0, 'once');
+    is($line->touch($user, $in{$user}{token})->[0], 1, 'and the token is good');
+}
+
+is($line->restore_lease('c', $ready{c})->{restored}, 1, 'c: is let in again');
+is($line->stat('entered'), 0, 'and has not entered by that');
+well($line, 'leases');
+is($line->restore('u', 'i1', $place{u}{idx}, $highest, $epoch)->{rank}, 0,
+   'u: is the first again, before who came meanwhile');
+$line->restore($_, 'i1', $place{$_}{idx}, $highest, $epoch) for qw(x w v);
+is_deeply($line->line, [ qw(u v w x z) ], 'all: in their order');
+over();
+is($line->promote->{promoted}, 0, 'no slot is free: nobody is let in');
+is($line->join('a', 'i1')->{token}, $in{a}{token}, 'a: still has the token');
+$line->release('a');
+is_deeply($line->line, [ qw(v w x z) ], 'one goes, and the first comes in');
+well($line, 'a loss');
+
+
+# not what has ended, nor when it is too late
+
+is($line->restore_lease('a', $in{a})->{good}, 0, 'too late: is not put back');
+redis('HSET', 'WAITING_ORIGIN', until => 1000 * time + 4000);
+is($line->restore_lease('a', $in{a})->{good}, 0,
+   'given back before: is not put back');
+$line->release('b', 'sold');
+is($line->restore_lease('b', $in{b})->{good}, 0, 'sold before: neither');
+$line->quit('c');
+is($line->restore_lease('c', $ready{c})->{good}, 0, 'gone before: neither');
+is($line->restore_lease('d', $in{a}, expires => 1000 * time - 1)->{good}, 0,
+   'lapsed: neither');
+well($line, 'ended leases');
+
+
+# a replica that was behind: some writes are missing
+
+WaitingQueue::Script::flush();
+my $behind = line(capacity => 2);
+my $p = $behind->join('p', 'i1');
+my $q = $behind->join('q', 'i1', 'enter');
+$behind->join($_, 'i1') for qw(r s);
+my $was = redis('ZRANGE', $behind->key(0), 0, -1, 'WITHSCORES');
+
+redis('HSET', 'WAITING_ORIGIN', until => 1000 * time + 4000);
+redis('ZREM', $behind->key(7), 'p');
+redis('DEL', $behind->key(6) . 'p', $behind->key(8));
+redis('ZADD', $behind->key(0), 1, '{"userId":"p"}');
+redis('HSET', $behind->key(1), 'p', '{"userId":"p","eventId":"x","idx":1,'
+                                    . '"instanceId":"i9","since":1}');
+redis('HSET', $behind->key(2), 'p', 'true');
+$behind->announced;
+
+my $again = $behind->restore_lease('p', $p, state => 'entered');
+is($again->{restored}, 1, 'let in by a write that is missing: is in again');
+is($behind->join('p', '')->{status}, 'entered', 'and has entered');
+is_deeply($behind->line, [ qw(r s) ], 'and is not in line any more');
+is_deeply($behind->announced, [ [ 'promoted', 'p', 'i9', $p->{idx} ] ],
+          'and the stream that waits is told');
+
+my $short = $behind->join('q', '');
+redis('ZADD', $behind->key(7), $short->{expires} - 5000, 'q');
+$behind->restore_lease('q', $short);
+is(redis('ZSCORE', $behind->key(7), 'q'), $short->{expires},
+   'renewed by a write that is missing: is renewed');
+$behind->restore_lease('q', $short, expires => $short->{expires} - 9000);
+is(redis('ZSCORE', $behind->key(7), 'q'), $short->{expires},
+   'and not by what is known of before');
+is($behind->restore_lease('q', { %$short, token => 'e' x 40 })->{good}, 0,
+   'who has a newer lease keeps that');
+
+
+# who has come back before it was known
+
+WaitingQueue::Script::flush();
+my $back = line(capacity => 0);
+my %idx = map { $_ => $back->join($_, 'i1')->{idx} } qw(a b c d);
+$epoch = $back->positions(0)->{epoch};
+lose();
+my $anew = $back->join('b', 'i2', 'stream', '', $idx{d});
+cmp_ok($anew->{idx}, '>', $idx{d}, 'b has come anew, behind all');
+$back->restore($_, 'i1', $idx{$_}, $idx{d}, $epoch) for qw(a c d);
+heartbeat('i2');
+$back->announced;
+is($back->restore('b', 'i1', $idx{b}, $idx{d}, $epoch, 'absent')->{rank}, 1,
+   'the worker that knew b puts b where he stood');
+is_deeply($back->line, [ qw(a b c d) ], 'between the same');
+is_deeply($back->announced, [ [ 'moved', 'b', 'i2', $idx{b} ] ],
+          'and the one that has the stream is told');
+is($back->restore('b', 'i1', $idx{b}, $idx{d}, $epoch)->{status}, 'replaced',
+   'the other is not the holder any more');
+is($back->restore('e', 'i1', 2.5 * $idx{d}, $idx{d}, $epoch, 'absent')->{status},
+   'waiting', 'one in his grace time is put back');
+well($back, 'come back');
+
+
+# what a node knows of the event
+
+WaitingQueue::Script::flush();
+my $sale = line(capacity => undef);
+$sale->join($_, 'i1', 'enter', 4) for qw(a b);
+my $token = $sale->join('a', '')->{token};
+redis('SET', 'seat:count:{r' . $n . '}', 10);
+$sale->release('a', 'sold');
+lose();
+is($sale->join('c', 'i1')->{status}, 'unknown', 'no capacity is known any more');
+is_deeply($sale->call('restore_event', 4, 1, 9), [ 1 ], 'it is put back');
+is_deeply($sale->call('restore_event', 4, 1, 9), [ 0 ], 'once');
+is_deeply($sale->call('restore_event', 4, 0, 8), [ 0 ],
+          'and not lowered by who knows less');
+is($sale->join('c', 'i1')->{status}, 'waiting', 'then people can wait');
+over();
+my $round = $sale->promote;
+is($round->{promoted}, 1, 'and come in');
+is_deeply([ @$round{qw(all_capacity all_sold all_seats all_free)} ],
+          [ 4, 1, 9, 2 ], 'into what was not sold');
+is_deeply($sale->call('restore_event', 9, 9, 9), [ 0 ],
+          'too late: nothing is put back');
+well($sale, 'event');
+
+done_testing();
