@@ -144,7 +144,7 @@ static user_t                 *users;
 static uint32_t                nusers, free_users;
 static int                     streaming, polling, opening, epoll;
 static uint64_t                now, started, random_state, serial;
-static uint64_t                longest_gap, second, in_second, busiest;
+static uint64_t                longest_gap, busiest;
 static struct sockaddr_in      server;
 static volatile sig_atomic_t   stopped;
 
@@ -317,15 +317,6 @@ call(user_t *u, call_e what)
     if (what == STREAM) {
         opening++;
         counters.opened++;
-
-        if (now / SECOND != second) {
-            second = now / SECOND;
-            in_second = 0;
-        }
-
-        if (++in_second > busiest && started + 60 * SECOND < now) {
-            busiest = in_second;
-        }
     }
 
     event.events = EPOLLIN|EPOLLOUT|EPOLLRDHUP|EPOLLET;
@@ -572,6 +563,11 @@ on_event(user_t *u, const char *data)
         u->told = 1;
         opening--;
         u->again = 0;
+    }
+
+    /* a worker that is about to leave may say nothing but that */
+
+    if (strcmp(u->name, "reconnect") != 0) {
 
         if (u->lost && !u->returned && now - u->lost > longest_gap) {
             longest_gap = now - u->lost;
@@ -783,6 +779,29 @@ on_answer(user_t *u, int status, const char *body)
 }
 
 
+/* how many the server has told to come back in the same second, at most */
+
+static void
+expect(uint64_t due)
+{
+    uint64_t  second = due / SECOND;
+
+    static struct {
+        uint64_t  second;
+        uint64_t  n;
+    } expected[64];
+
+    if (expected[second % 64].second != second) {
+        expected[second % 64].second = second;
+        expected[second % 64].n = 0;
+    }
+
+    if (++expected[second % 64].n > busiest) {
+        busiest = expected[second % 64].n;
+    }
+}
+
+
 /* the server has ended the connection */
 
 static void
@@ -805,8 +824,9 @@ on_end(user_t *u)
             return;
         }
 
-        u->lost = now;
+        u->lost = u->lost ? u->lost : now;
         turn(u, AWAY, now + 1000 * (uint64_t) u->retry);
+        expect(u->due);
         return;
     }
 

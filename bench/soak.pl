@@ -35,10 +35,13 @@ my $leak = $ENV{SOAK_LEAK} || '';
 my $every = 5;
 my $warm_up = 0.2;
 
-# what may be more at the end: a part, or so much, whichever is more
+# What may be more at the end: a part, or so much, or as much as the middle half
+# of the values lies apart, whichever is most.  Of something that grows steadily
+# the middle half is half of the growth, and between the two thirds are two
+# thirds of it; of chance it is the other way round.  Descriptors are no chance.
 my %bound = (
     worker_kb => [0.03, 256], all_kb => [0.03, 512], master_kb => [0.03, 256],
-    fds => [0, 0], redis_kb => [0.03, 64], keys => [0.03, 20],
+    fds => [0, 0], redis_kb => [0.03, 256], keys => [0.03, 10],
 );
 
 # Old workers must be gone by then: they tell their streams to go for 10 s, and
@@ -62,7 +65,8 @@ sub leak {
             my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
                                                PeerPort => $room->port)
                 or die "connect: $!\n";
-            syswrite $socket, "GET / HTTP/1.1\r\nX: " . 'x' x 7000;
+            syswrite $socket, join "\r\n", 'GET / HTTP/1.1',
+                                          ('X: ' . 'x' x 7000) x 4;
             push @held, $socket;
         }
     }
@@ -73,9 +77,10 @@ sub progress {
     my ($churn, $sample) = @_;
 
     printf "%5d s: %5d streams, %4d inside, %d admitted, %d users; workers "
-           . "%d kB, %d descriptors; Redis %d kB, %d keys\n",
+           . "%d kB, %d descriptors; Redis %d kB (and %d of those who left, %d "
+           . "of connections), %d keys\n",
            @$churn{qw(seconds streams inside admitted users)},
-           @$sample{qw(worker_kb fds redis_kb keys)};
+           @$sample{qw(worker_kb fds redis_kb gone_kb clients_kb keys)};
 }
 
 
@@ -126,9 +131,11 @@ sub grows {
     my ($what, $name, @points) = @_;
 
     my ($part, $least) = @{$bound{$name}};
-    my ($first, $last) = thirds(map { $_->{$name} } @points);
+    my @values = map { $_->{$name} } @points;
+    my ($first, $last) = thirds(@values);
     my $slope = slope(map { [$_->{at}, $_->{$name}] } @points);
-    my $may = $part * $first > $least ? $part * $first : $least;
+    my $apart = percentile(75, @values) - percentile(25, @values);
+    my ($may) = sort { $b <=> $a } $least, $part * $first, $part ? $apart : 0;
     my $grown = $last - $first;
 
     push @rows, sprintf "| %s | %d | %.0f | %.0f | %+.0f | %.0f | %+.1f |",
@@ -157,12 +164,12 @@ sub judge {
     grows('the master, kB', 'master_kb', @oldest);
     grows('descriptors', 'fds', @oldest);
     grows('Redis, kB', 'redis_kb', @oldest);
-    grows('keys in Redis', 'keys', @oldest);
+    grows('keys in Redis that stay', 'keys', @oldest);
 
     grows('the same workers, kB', 'worker_kb', @still);
     grows('descriptors', 'fds', @still);
     grows('Redis, kB', 'redis_kb', @still);
-    grows('keys in Redis', 'keys', @still);
+    grows('keys in Redis that stay', 'keys', @still);
 
     my @late = grep { $_->{old} && $_->{age} > $old_for } @samples;
     is(scalar @late, 0, "old workers are gone within $old_for s");
@@ -224,9 +231,9 @@ sub seen {
            sprintf 'the longest without a stream: %.1f s',
                    $churn->{gapMs} / 1000);
 
-    # a crowd that comes back in one moment would be five times as many
-    cmp_ok($churn->{busiestSecond}, '<=', $streams / 5,
-           "those who come back are spread: $churn->{busiestSecond} a second");
+    # a third of them, if all were told in one moment to come in 3 s to 6 s
+    cmp_ok($churn->{busiestSecond}, '<=', $streams / 4,
+           "who is to come back is spread: $churn->{busiestSecond} a second");
 
     # nginx closes what has not said anything yet when a worker is to leave
     my @cut = grep { $_->{age} > $old_for

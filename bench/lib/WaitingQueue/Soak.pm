@@ -219,12 +219,20 @@ sub sample {
     $gone += $self->{redis}->call('MEMORY', 'USAGE', $_, 'SAMPLES', 0) || 0
         for map { $_->key('WAITING_GONE') } $self->lines;
 
-    my ($used) = $self->{redis}->call('INFO', 'memory')
-                 =~ /^used_memory:(\d+)/m;
+    # and these are what a burst of answers was, some time ago
+    my $memory = $self->{redis}->call('INFO', 'memory');
+    my ($used) = $memory =~ /^used_memory:(\d+)/m;
+    my ($clients) = $memory =~ /^mem_clients_normal:(\d+)/m;
 
     $sample->{gone_kb} = $gone / 1024;
-    $sample->{redis_kb} = ($used - $gone) / 1024;
-    $sample->{keys} = $self->{redis}->call('DBSIZE');
+    $sample->{clients_kb} = $clients / 1024;
+    $sample->{redis_kb} = ($used - $gone - $clients) / 1024;
+
+    # but for those that go by themselves: tokens, and what was one
+    my ($keys, $expire) = $self->{redis}->call('INFO', 'keyspace')
+                          =~ /keys=(\d+),expires=(\d+)/;
+
+    $sample->{keys} = ($keys || 0) - ($expire || 0);
     $sample->{busy} = $self->{redis}->call('SMEMBERS', 'WAITING_EVENTS');
 
     return $sample;
@@ -300,7 +308,7 @@ sub leftovers {
     my $living = join ' ', sort map { $_->{instance} } $self->{nginx}->rows;
     my %shared = map { $_ => 1 }
                  qw(WAITING_QUEUE_IDX ENTRY_QUEUE_SLOTS ENTRY WAITING_INSTANCES
-                    PROMOTION_LEASE PROMOTION_ROUND);
+                    WAITING_ORIGIN PROMOTION_LEASE PROMOTION_ROUND);
 
     for my $key (@{$self->{redis}->call('KEYS', '*')}) {
         next if $shared{$key} || $key =~ /\{(?:hall|brief)\d+\}/;
