@@ -44,6 +44,12 @@ if how == 'sold' and token ~= '' then
     -- longer than anybody repeats it
     redis.call('SET', mark, 'sold', 'PX', 3600000)
 elseif not ours and (how ~= 'sold' or not lease.find(user, 0, seed)) then
+    if not l and token ~= '' and origin.left(now) > 0 then
+        -- perhaps lost, and about to be put back
+        redis.call('SET', lease.mark(user, token), 'over', 'NX',
+                   'PX', origin.most)
+    end
+
     return { 0, 0, 0 }
 end
 

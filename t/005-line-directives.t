@@ -33,6 +33,7 @@ my %global = (
     waiting_queue_interval => '1s',
     waiting_queue_promote_interval => '1s',
     waiting_queue_max_streams => '1',
+    waiting_queue_drain => '1s',
 );
 
 my %all = (%inherited, %global);
@@ -155,6 +156,11 @@ my @bad = (
                qw(0 19ms 61s 60001ms 2m -1 abc 5x "") }
          qw(waiting_queue_interval waiting_queue_promote_interval)),
 
+    (map { [ "drain $_", "waiting_queue_drain $_;",
+             '"waiting_queue_drain" directive: invalid time "'
+             . unquote($_) . '", must be a time of at most 1h' ] }
+         qw(-1 3601s 61m 2h abc 5x "")),
+
     [ 'waiting_queue_stream with a value',
       'server { location / { waiting_queue_stream on; } }',
       'invalid number of arguments in "waiting_queue_stream" directive' ],
@@ -249,6 +255,7 @@ my @good_global = (
     (map { ("waiting_queue_interval $_", "waiting_queue_promote_interval $_") }
          qw(20ms 1s 1 60s 1m 60000ms)),
     (map { "waiting_queue_max_streams $_" } qw(0 1 448 1000000)),
+    (map { "waiting_queue_drain $_" } qw(0 1ms 10s 1h 3600)),
 );
 
 

@@ -145,6 +145,9 @@ $line->release('b', 'sold');
 is($line->restore_lease('b', $in{b})->{good}, 0, 'sold before: neither');
 $line->quit('c');
 is($line->restore_lease('c', $ready{c})->{good}, 0, 'gone before: neither');
+$line->call('release', 'd', 'return', 'x', '', 'd' x 40, 'done');
+is($line->restore_lease('d', { %{$in{a}}, token => 'd' x 40 })->{good}, 0,
+   'given back while nobody knew it: neither');
 is($line->restore_lease('d', $in{a}, expires => 1000 * time - 1)->{good}, 0,
    'lapsed: neither');
 well($line, 'ended leases');

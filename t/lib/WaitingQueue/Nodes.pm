@@ -77,6 +77,7 @@ sub need_descriptors {
 #     connections => 1024,          of each worker
 #     timeout => '5s',              of Redis
 #     redis => WaitingQueue::Fault::Redis, one of its own if there is none
+#     daemon => 0,                  1: as it must be for another binary
 #     start => 1,                   0: the nodes are not started yet
 # )
 
@@ -84,7 +85,7 @@ sub new {
     my ($class, %o) = @_;
 
     %o = (nodes => 1, workers => 2, http => '', prefix => '', locations => {},
-          server => '',
+          server => '', daemon => 0,
           connections => 1024, timeout => '5s', start => 1, %o);
 
     my $self = bless { %o, nodes => [] }, $class;
@@ -345,7 +346,7 @@ sub new_node {
 END
 
     my $self = $class->new(
-        workers => $nodes->{workers},
+        workers => $nodes->{workers}, daemon => $nodes->{daemon},
         main => 'worker_rlimit_nofile 16384;',
         http => 'waiting_queue_redis ' . $nodes->{redis}->url
                 . " timeout=$nodes->{timeout};\n"
