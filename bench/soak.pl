@@ -136,7 +136,8 @@ sub grows {
     my ($first, $last) = thirds(@values);
     my $slope = slope(map { [$_->{at}, $_->{$name}] } @points);
     my $apart = percentile(75, @values) - percentile(25, @values);
-    my ($may) = sort { $b <=> $a } $least, $part * $first, $part ? $apart : 0;
+    my $spread = $part && @values >= 6 ? $apart : 0;   # of fewer it says nothing
+    my ($may) = sort { $b <=> $a } $least, $part * $first, $spread;
     my $grown = $last - $first;
 
     push @rows, sprintf "| %s | %d | %.0f | %.0f | %+.0f | %.0f | %+.1f |",
