@@ -2,8 +2,8 @@
 # under build/.  The work is done by the scripts in util/.
 
 .PHONY: build run test unit unit-build asan asan-build test-asan \
-        test-hiredis12 hiredis12-build lint fuzz fuzz-build bench install \
-        clean help
+        test-hiredis12 hiredis12-build lint fuzz fuzz-build bench soak \
+        install clean help
 
 build:
 	@util/setup.sh build
@@ -15,10 +15,11 @@ help:
 	@echo "make test            unit tests, the suite, and a browser"
 	@echo "make unit            unit tests only"
 	@echo "make asan            the suite with an AddressSanitizer nginx"
-	@echo "make test-hiredis12  the same with hiredis 1.2"
+	@echo "make test-hiredis12  the link to Redis, with hiredis 1.2"
 	@echo "make lint            form, layers, static analysis, scripts"
 	@echo "make fuzz            the parsers of src/core, FUZZ_SECONDS=60 each"
 	@echo "make bench           load measurements"
+	@echo "make soak            30 minutes of coming and going: nothing grows"
 	@echo "make install         the module for the installed nginx (DESTDIR)"
 	@echo "make clean           removes build/"
 	@echo
@@ -63,6 +64,11 @@ lint: build
 bench: build
 	@util/setup.sh bench
 	@bench/run.sh
+
+# as long as it takes, it leaves the processors to others
+soak: build
+	@util/setup.sh run
+	@nice bench/run.sh soak
 
 install: build
 	@util/install.sh

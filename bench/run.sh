@@ -15,8 +15,8 @@ WQ_BUILD=$(pwd)/build
 export TEST_NGINX_BINARY TEST_NGINX_LOAD_MODULES WQ_BUILD
 
 mkdir -p build/bench
-for name in sseload floor; do
-    cc -O2 -Wall -Wextra -o "build/bench/$name" "bench/$name.c"
+for name in sseload floor churn; do
+    cc -O2 -Wall -Wextra -o "build/bench/$name" "bench/$name.c" -lm
 done
 
 if [ $# -eq 0 ]; then

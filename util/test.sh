@@ -2,10 +2,11 @@
 #
 # Usage: test.sh plain|asan|asan-hiredis12 [FILE...]
 #
-# Runs the test suite, or the files given, against one of the builds with a Redis
-# of its own.  Everything is under build/test/FLAVOUR.PID, which is kept when
-# something fails; ports are chosen free, so several runs may go on at once.
-# t/lib/WaitingQueue/Test.pm says what the tests find in their environment.
+# Runs the test suite (of asan-hiredis12 what depends on hiredis), or the files
+# given, against one of the builds with a Redis of its own.  Everything is under
+# build/test/FLAVOUR.PID, which is kept when something fails; ports are chosen
+# free, so several runs may go on at once.  t/lib/WaitingQueue/Test.pm says what
+# the tests find in their environment.
 #
 # WQ_WORKERS limits the run to one number of workers, WQ_JOBS=2 runs two files at
 # once, WQ_KEEP=1 keeps the directory.
@@ -178,14 +179,39 @@ else
         util/test-control.sh "$run"
     fi
 
-    # They mostly wait for something.  Those of t/fault and t/browser have an
-    # nginx and a Redis each; the others share theirs, and go one after another.
+    # What depends on hiredis is the link to Redis; all that lies above it is
+    # the same code as with another one.
 
-    for count in ${WQ_WORKERS:-1 4}; do
-        part "workers-$count" "$count" "" t/*.t
+    if [ "$flavour" = asan-hiredis12 ]; then
+        suite="t/000-*.t t/001-*.t t/004-*.t t/006-*.t t/011-*.t"
+        faults=$(printf 't/fault/%s.t ' 00-control addresses connection \
+                        errors hostile lifecycle slowness)
+    else
+        suite="t/*.t"
+        faults="t/fault/*.t"
+    fi
+
+    # They mostly wait for something, so they go beside each other.  Those of
+    # t/fault and t/browser have an nginx and a Redis each; the others share
+    # theirs, and go one after another, in two parts that take turns at them.
+
+    one=
+    other=
+
+    for file in $suite; do
+        taken="$other $file"
+        other=$one
+        one=$taken
     done
 
-    part fault 1 3 t/fault/*.t
+    # shellcheck disable=SC2086  # lists of words
+    for count in ${WQ_WORKERS:-1 4}; do
+        part "workers-$count-a" "$count" "" $one
+        part "workers-$count-b" "$count" "" $other
+    done
+
+    # shellcheck disable=SC2086  # a list of words
+    part fault 1 3 $faults
 
     # what a sanitizer would see is in the others; a browser at a time is enough
     if [ "$flavour" = plain ]; then
