@@ -291,6 +291,11 @@ __DATA__
                          \ "done"\ nor\ "sold"/x,
          'but the operator hears of it');
 
+    is(at('/shop/' . ('?say=babble' . '&say=babble' x 49), 'd')->status, 200,
+       'said fifty times');
+    is(scalar(() = error_log() =~ /sent "X-Waiting-Queue: babble"/g), 1,
+       'and once for an answer');
+
 
 
 === TEST 4: a client cannot say it

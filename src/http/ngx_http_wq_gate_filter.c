@@ -121,9 +121,17 @@ ngx_http_wq_gate_hear(ngx_http_wq_gate_t *gate, const ngx_str_t *word)
         why = NGX_HTTP_WQ_RELEASE_SOLD;
 
     } else {
-        ngx_log_error(NGX_LOG_WARN, gate->request->connection->log, 0,
-                      "waiting_queue: the backend sent \"X-Waiting-Queue: "
-                      "%V\", which is neither \"done\" nor \"sold\"", word);
+
+        /* one answer may have a thousand of them */
+
+        if (!gate->nonsense) {
+            gate->nonsense = 1;
+            ngx_log_error(NGX_LOG_WARN, gate->request->connection->log, 0,
+                          "waiting_queue: the backend sent \"X-Waiting-Queue: "
+                          "%V\", which is neither \"done\" nor \"sold\"",
+                          word);
+        }
+
         return;
     }
 
