@@ -24,8 +24,24 @@ if not redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ARGV[2]) then
     return { 0, tasks(), {} }
 end
 
+-- What was put there by hand and is no event's id is taken out: nobody else ever
+-- would.
+local function known_events()
+    local events = {}
+
+    for _, event in ipairs(redis.call('SMEMBERS', KEYS[2])) do
+        if #event <= 128 and event:match('^[%w._~@:-]+$') then
+            events[#events + 1] = event
+        else
+            redis.call('SREM', KEYS[2], event)
+        end
+    end
+
+    return events
+end
+
 if tasks() == 0 then
-    local events = redis.call('SMEMBERS', KEYS[2])
+    local events = known_events()
 
     for first = 1, #events, 1000 do
         redis.call('LPUSH', KEYS[1],

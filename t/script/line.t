@@ -743,6 +743,13 @@ sub now_us {
     is($round->('i2', 100000, 5000)->[1], 2499,
        'a round: not begun before the last is over');
 
+    my @none = ('', '{', "\0\n", '{"userId":"u"}', 'x' x 129, 'a/b', "\xc3\xa9");
+    redis('DEL', 'PROMOTION_LEASE', 'PROMOTION_TASK_LIST');
+    redis('SADD', 'WAITING_EVENTS', @none, 'y' x 128, 'a.b_c~d@e:f-g');
+    is($round->('i2', 100000, 5000)->[1], 2502, 'a round: of events alone');
+    is(redis('SCARD', 'WAITING_EVENTS'), 2502,
+       'a round: what is no event is taken out');
+
     # nobody is dead to the first who is back after a break
     redis('DEL', 'PROMOTION_LEASE');
     redis('HSET', 'PROMOTION_ROUND', 'since', 1, 'last', 1);
