@@ -15,6 +15,7 @@ use strict;
 use warnings;
 
 use Test::More;
+use WaitingQueue::Chance;
 use WaitingQueue::Fault;
 use WaitingQueue::Line;
 use WaitingQueue::Model;
@@ -46,44 +47,6 @@ my %rules = (
 
 diag("WQ_SEED=$seed WQ_SECONDS=$seconds");
 alarm 3 * $seconds + 400;
-
-
-# chance: each user has a sequence of his own, so that what he does depends on
-# the seed and on what has happened to him, and not on others
-
-sub chance {
-    my ($number) = @_;
-
-    my $state = ($seed * 7919 + $number * 104729) % 2147483646 + 1;
-
-    return sub {
-        $state = $state * 48271 % 2147483647;
-        return $state / 2147483647;
-    };
-}
-
-
-# choose(chance, weight => what, ...)
-
-sub choose {
-    my ($chance, @choices) = @_;
-
-    my $sum = 0;
-    my @what;
-
-    while (my ($weight, $what) = splice @choices, 0, 2) {
-        $sum += $weight;
-        push @what, [ $sum, $what ];
-    }
-
-    my $point = $chance->() * $sum;
-
-    for (@what) {
-        return $_->[1] if $point < $_->[0];
-    }
-
-    return $what[-1][1];
-}
 
 
 # servers
@@ -187,7 +150,7 @@ my $number = 0;
 for my $event (sort keys %rules) {
     for (1 .. $rules{$event}{users}) {
         my $name = 'u' . $_;
-        my $chance = chance(++$number);
+        my $chance = chance($seed, ++$number);
 
         $user{"$event $name"} = {
             event => $event, name => $name, chance => $chance,
@@ -408,7 +371,7 @@ sub go_away {
 
 # the operator
 
-my %operator = map { $_ => { chance => chance(1000000 + ++$number),
+my %operator = map { $_ => { chance => chance($seed, 1000000 + ++$number),
                              due => time + 3 } } sort keys %rules;
 
 sub room {
@@ -468,7 +431,7 @@ sub trim {
 # Redis falls asleep for a moment: what is on the way then meets
 
 my $sleeper = $redis->session;
-my $sleepiness = chance(2000000);
+my $sleepiness = chance($seed, 2000000);
 my $nap = time + 5;
 
 sub fall_asleep {
