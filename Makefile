@@ -2,7 +2,7 @@
 # under build/.  The work is done by the scripts in util/.
 
 .PHONY: build run test unit unit-build asan asan-build test-asan \
-        test-hiredis12 hiredis12-build lint fuzz fuzz-build bench soak \
+        test-hiredis12 hiredis12-build lint fuzz fuzz-build fault bench soak \
         install clean help
 
 build:
@@ -18,6 +18,7 @@ help:
 	@echo "make test-hiredis12  the link to Redis, with hiredis 1.2"
 	@echo "make lint            form, layers, static analysis, scripts"
 	@echo "make fuzz            the parsers of src/core, FUZZ_SECONDS=60 each"
+	@echo "make fault           a sale with each fault, then with many at once"
 	@echo "make bench           load measurements"
 	@echo "make soak            30 minutes of coming and going: nothing grows"
 	@echo "make install         the module for the installed nginx (DESTDIR)"
@@ -60,6 +61,10 @@ lint: build
 	@util/setup.sh lint
 	@util/lint.sh
 	@util/lint-selftest.sh
+
+fault: build
+	@util/setup.sh test
+	@util/fault.sh plain
 
 bench: build
 	@util/setup.sh bench

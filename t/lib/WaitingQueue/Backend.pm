@@ -19,6 +19,8 @@ package WaitingQueue::Backend;
 #     hold=a              not before let_go('a')
 #     size=100000         of the answer, in bytes
 #     login=kim           X-Login: kim
+#     junk=N              bytes that are no answer, one of four kinds; then the
+#                         connection is closed
 #
 # A request with "Upgrade: websocket" is answered with the handshake, and then
 # everything is sent back as it comes.  The FastCGI side answers with the
@@ -39,6 +41,14 @@ use POSIX ();
 use Time::HiRes ();
 
 my @all;
+
+# nothing at all; noise; a header without an end; words that mean nothing
+my @junk = ('', "HTTP/1.1 200 OK\r\n\0"
+                . join('', map { chr 255 - $_ % 256 } 1 .. 3000) . "\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nX-Waiting-Queue: " . 'd' x 60000,
+            "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n"
+            . "X-Waiting-Queue: DONE, sold\r\n" x 50
+            . "X-Waiting-Queue: \r\n\r\nabc");
 
 
 sub new {
@@ -199,6 +209,11 @@ sub _http {
 
         if (defined $arg{hold}) {
             Time::HiRes::sleep(0.02) while !-e "$self->{dir}/go-$arg{hold}";
+        }
+
+        if (defined $arg{junk}) {
+            syswrite $socket, $junk[$arg{junk} % @junk];
+            return;
         }
 
         my $text = $arg{size} ? 'x' x $arg{size} : "backend $method $path\n";

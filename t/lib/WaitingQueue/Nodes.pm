@@ -77,6 +77,7 @@ sub need_descriptors {
 #     connections => 1024,          of each worker
 #     timeout => '5s',              of Redis
 #     redis => WaitingQueue::Fault::Redis, one of its own if there is none
+#     urls => [text, ...],          of Redis, for each node, if they differ
 #     daemon => 0,                  1: as it must be for another binary
 #     start => 1,                   0: the nodes are not started yet
 # )
@@ -85,10 +86,10 @@ sub new {
     my ($class, %o) = @_;
 
     %o = (nodes => 1, workers => 2, http => '', prefix => '', locations => {},
-          server => '', daemon => 0,
+          server => '', daemon => 0, urls => [],
           connections => 1024, timeout => '5s', start => 1, %o);
 
-    my $self = bless { %o, nodes => [] }, $class;
+    my $self = bless { %o, urls => [ @{ $o{urls} } ], nodes => [] }, $class;
 
     $self->{redis} ||= start_redis();
     $self->{asked} = WaitingQueue::Redis->new(port => $self->{redis}->port);
@@ -348,11 +349,6 @@ END
     my $self = $class->new(
         workers => $nodes->{workers}, daemon => $nodes->{daemon},
         main => 'worker_rlimit_nofile 16384;',
-        http => 'waiting_queue_redis ' . $nodes->{redis}->url
-                . " timeout=$nodes->{timeout};\n"
-                . "    waiting_queue_instance $name;\n"
-                . "    waiting_queue_prefix \"$nodes->{prefix}\";\n"
-                . "    $nodes->{http}",
         server => "listen 127.0.0.1:$own reuseport backlog=4096;\n"
                   . '        location = /pid { return 200 "$pid"; }' . "\n"
                   . "        $nodes->{server}\n$locations",
@@ -363,6 +359,27 @@ END
     $self->{name} = $name;
     $self->{own_port} = $own;
     $self->{connections} = $nodes->{connections};
+    $self->{shared} = $nodes;
+    $self->{redis_url} = shift @{ $nodes->{urls} } || $nodes->{redis}->url;
+
+    return $self->redis_parameters('');
+}
+
+
+# of waiting_queue_redis, password=... say; they hold from the next start or
+# reload on
+
+sub redis_parameters {
+    my ($self, $parameters) = @_;
+
+    my $shared = $self->{shared};
+
+    $self->{http} = <<"END";
+waiting_queue_redis $self->{redis_url} timeout=$shared->{timeout} $parameters;
+    waiting_queue_instance $self->{name};
+    waiting_queue_prefix "$shared->{prefix}";
+    $shared->{http}
+END
 
     return $self;
 }

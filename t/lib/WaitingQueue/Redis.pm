@@ -3,7 +3,8 @@ package WaitingQueue::Redis;
 # A connection to Redis, for tests that ask too often to start redis-cli:
 #
 #     my $redis = WaitingQueue::Redis->new;               of the run
-#     my $redis = WaitingQueue::Redis->new(port => $port);
+#     my $redis = WaitingQueue::Redis->new(port => $port,
+#                                          password => $password);
 #     my $users = $redis->call('HKEYS', $key);
 #
 # An error reply is died of.  A connection that has ended is made again by the
@@ -34,6 +35,8 @@ sub _connect {
 
     $self->{sha1} = {};
     $self->{in} = '';
+
+    $self->call('AUTH', $self->{password}) if defined $self->{password};
 }
 
 
@@ -93,16 +96,22 @@ sub _read {
 }
 
 
-# eval(text, keys, arguments): a script, which is sent once
+# eval(text, keys, arguments): a script, which is sent once, and again if Redis
+# has forgotten it
 
 sub eval {
     my ($self, $text, $keys, @arguments) = @_;
 
+    my @rest = (scalar @$keys, @$keys, @arguments);
+
     $self->_connect if !$self->{socket};
     $self->{sha1}{$text} ||= $self->call('SCRIPT', 'LOAD', $text);
 
-    return $self->call('EVALSHA', $self->{sha1}{$text}, scalar @$keys, @$keys,
-                       @arguments);
+    my $answer = eval { $self->call('EVALSHA', $self->{sha1}{$text}, @rest) };
+
+    return $answer if !$@;
+    return $self->call('EVAL', $text, @rest) if $@ =~ /^NOSCRIPT/;
+    die $@;
 }
 
 
