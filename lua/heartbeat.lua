@@ -19,7 +19,15 @@ local key = { instances = KEYS[1], origin = KEYS[2] }
 -- @include origin
 
 local now, us = now_ms()
-local before = tonumber(redis.call('ZSCORE', key.instances, ARGV[1]) or 0)
+local score = redis.pcall('ZSCORE', key.instances, ARGV[1])
+
+if type(score) == 'table' and score.err:find('WRONGTYPE', 1, true) then
+    -- put there by hand: nobody would be alive any more, and nobody dead
+    redis.call('DEL', key.instances)
+    score = nil
+end
+
+local before = tonumber(score or 0)
 
 redis.call('ZADD', key.instances, ARGV[3] == 'last' and -now or now, ARGV[1])
 
@@ -44,11 +52,11 @@ if not since or run and known_run ~= '' and known_run ~= run then
                'since', string.format('%.0f', since),
                'until', string.format('%.0f', till))
 
-elseif known > 0 and known ~= tonumber(since) and till == '0' then
+elseif known > 0 and known ~= since and till == '0' then
     -- who has come first did not know that there were others
-    till = math.floor(tonumber(since) / 1000) + origin.hold
+    till = math.floor(since / 1000) + origin.hold
     redis.call('HSET', key.origin, 'until', string.format('%.0f', till))
 end
 
 return { now, redis.call('ZCARD', key.instances), before > 0 and 0 or 1,
-         string.format('%.0f', tonumber(since) or 0), origin.left(now) }
+         string.format('%.0f', since), origin.left(now) }

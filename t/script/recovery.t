@@ -80,6 +80,20 @@ is(heartbeat('i1', $moved->{origin})->{hold}, 5000,
    'rubbish in its place: as if it was lost');
 is(redis('TYPE', 'WAITING_ORIGIN'), 'hash', 'and it is mended');
 
+for my $rubbish ('', 'x', 'nan', '-inf', 'inf', '-5', '0', '1.5', '1e300') {
+    redis('HSET', 'WAITING_ORIGIN', since => $rubbish, until => 0);
+    my $heard = heartbeat('i1', $moved->{origin});
+    like($heard->{origin}, qr/^\d{16}$/, "since \"$rubbish\": another is made");
+    is($heard->{hold}, 5000, "since \"$rubbish\": as if it was lost");
+    redis('HSET', 'WAITING_ORIGIN', until => $rubbish);
+    is(heartbeat('i1', $heard->{origin})->{hold}, 0,
+       "until \"$rubbish\": keeps nobody out");
+}
+
+redis('SET', 'WAITING_INSTANCES', 'rubbish');
+is(heartbeat('i1', 1)->{unknown}, 1, 'rubbish for the list of instances');
+is(redis('TYPE', 'WAITING_INSTANCES'), 'zset', 'and it is mended');
+
 heartbeat('i1', $moved->{origin}, 'last');
 cmp_ok(redis('ZSCORE', 'WAITING_INSTANCES', 'i1'), '<', 0,
        'one that leaves is for others to look after, at once');
