@@ -252,4 +252,39 @@ is_deeply($sale->call('restore_event', 9, 9, 9), [ 0 ],
           'too late: nothing is put back');
 well($sale, 'event');
 
+
+# numbers that nobody can count on from
+
+for my $rubbish ('9000000000000000000', '100000000000000000', 'inf', 'x', '',
+                 '-3', '1.5')
+{
+    WaitingQueue::Script::flush();
+    redis('HSET', 'WAITING_ORIGIN', until => 1000 * time + 4000);
+
+    my $hand = line(capacity => 0);
+    my $what = "\"$rubbish\"";
+
+    $hand->join('a');
+    redis('HSET', 'WAITING_QUEUE_IDX', "r$n", $rubbish);
+    is($hand->join('b')->{idx}, 2, "$what for the last idx: counted anew");
+
+    if ($rubbish =~ /^\d+$|inf/) {
+        redis('ZADD', $hand->key(0), $rubbish, '{"userId":"hand"}');
+        is($hand->join('c')->{idx}, 3, "$what in line: others are counted");
+        redis('ZREM', $hand->key(0), '{"userId":"hand"}');
+    }
+
+    if ($rubbish =~ /^\d+$/) {
+        $hand->restore_lease('in', $in{a}, idx => $rubbish, state => 'ready',
+                             expires => 1000 * time + 60000);
+        is($hand->join('d', 'i1', 'stream', '', $rubbish)->{idx}, 4,
+           "$what put back, and known: people can join");
+    }
+
+    $hand->join($_) for 'e', 'f';
+    my $users = join ' ', @{$hand->line};
+    is($users, join(' ', sort split ' ', $users), "$what: in their order");
+    well($hand, $what);
+}
+
 done_testing();
