@@ -202,6 +202,22 @@ is(redis('ZSCORE', $behind->key(7), 'q'), $short->{expires},
    'and not by what is known of before');
 is($behind->restore_lease('q', { %$short, token => 'e' x 40 })->{good}, 0,
    'who has a newer lease keeps that');
+$behind->restore_lease('q', $short, state => 'entered');
+is($behind->join('q', '')->{status}, 'entered',
+   'used by a write that is missing: has entered');
+$behind->restore_lease('q', $short, state => 'ready',
+                       expires => $short->{expires} + 9000);
+is($behind->join('q', '')->{status}, 'entered',
+   'who has entered has not, to a node that has not heard of it: has entered');
+is(redis('ZSCORE', $behind->key(7), 'q'), $short->{expires},
+   'and for no longer');
+
+redis('DEL', $behind->key(6) . 'q');
+is($behind->restore_lease('q', { %$short, token => 'e' x 40, idx => 9 })
+          ->{good}, 0, 'the token alone is missing: not that of another lease');
+is($behind->restore_lease('q', $short)->{good}, 1, 'but its own');
+is(redis('GET', $behind->key(6) . 'q'), $short->{token}, 'is put back');
+is($behind->touch('q', $short->{token})->[0], 1, 'and is good');
 
 
 # who has come back before it was known
