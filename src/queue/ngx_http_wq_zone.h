@@ -149,7 +149,8 @@ const char *ngx_http_wq_link_class_name(ngx_uint_t link);
  * The events of this node, for the status.  All calls look the event up by its
  * id, as another process may remove it at any time: it is when it has been
  * quiet for a while, or when room is needed.  Where there is no room at all a
- * report is lost, and nothing else.
+ * report is lost, and nothing else; and so is one of a time when data were lost
+ * and not all is put back.
  */
 
 void ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone,
