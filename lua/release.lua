@@ -55,6 +55,13 @@ end
 
 event.count(how == 'sold' and 'sold' or ARGV[7], 1)
 
+if how == 'sold' and origin.left(now) > 0 then
+    -- one more than those which are about to be put back
+    local _, since = origin.read()
+
+    event.set_sold_anew(since, event.sold_anew(since) + 1)
+end
+
 if ours then
     lease.finish(user, l, now)
 elseif how == 'sold' and not l then

@@ -269,6 +269,44 @@ is_deeply($sale->call('restore_event', 9, 9, 9), [ 0 ],
 well($sale, 'event');
 
 
+# what is sold before that was put back
+
+for my $seen (0, 1) {
+    WaitingQueue::Script::flush();
+    my $fast = line(capacity => 100);
+    my $what = $seen ? 'after the loss was seen' : 'before the loss is seen';
+    my $seats = 'seat:count:{r' . $n . '}';
+    my %lease = map { $_ => $fast->join($_, '', 'enter') } qw(a b c);
+
+    lose() if $seen;
+    redis('FLUSHDB') if !$seen;
+    $fast->join('z');
+    $fast->release('a', 'sold', '', $lease{a}{token}, 'sold');
+    heartbeat('i1', 1) if !$seen;
+    $fast->call('restore_event', 100, 10, 50);
+    is($fast->stat('sold'), 11, "sold $what: one more than was known");
+    is(redis('GET', $seats), 49, "sold $what: and a seat less");
+    $fast->release('b', 'sold', '', $lease{b}{token}, 'sold');
+    $fast->call('restore_event', 100, 10, 50);
+    is($fast->stat('sold'), 12, "sold $what: and so is the next");
+    is(redis('GET', $seats), 48, "sold $what: with its seat");
+    $fast->call('restore_event', 100, 12, 50);
+    is($fast->stat('sold'), 14, "sold $what: another node has known of more");
+    is($fast->restore_lease('a', $lease{a})->{good}, 0,
+       "sold $what: the lease is over");
+    cmp_ok($fast->positions(0)->{hold}, '>', 0, "sold $what: not to be told yet");
+    over();
+    is($fast->positions(0)->{hold}, 0, "sold $what: now it is");
+    $fast->release('c', 'sold', '', $lease{c}{token}, 'sold');
+    is($fast->stat('sold'), 15, "sold $what: then as ever");
+    redis('HSET', 'WAITING_ORIGIN', run => 'f' x 40);
+    heartbeat('i1', 1);
+    $fast->call('restore_event', 100, 15, 50);
+    is($fast->stat('sold'), 15, "sold $what: not once more after another loss");
+    well($fast, "sold $what");
+}
+
+
 # numbers that nobody can count on from
 
 for my $rubbish ('9000000000000000000', '100000000000000000', 'inf', 'x', '',
