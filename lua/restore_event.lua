@@ -3,7 +3,7 @@
 -- that came from the event service need not be asked for again.
 --
 -- KEYS     of the event, see lib/event.lua
--- ARGV[2]  capacity
+-- ARGV[2]  capacity; 0: the event service is to be asked again
 -- ARGV[3]  sold, before that
 -- ARGV[4]  seats left, before that; negative: nobody counts them
 -- returns  { 1 if anything was put back }
@@ -14,7 +14,7 @@
 -- @include origin
 -- @include settings
 
-local capacity, sold = ARGV[2], tonumber(ARGV[3])
+local capacity, sold = tonumber(ARGV[2]), tonumber(ARGV[3])
 local seats = tonumber(ARGV[4])
 local now = now_ms()
 local _, since = origin.read()
@@ -44,8 +44,8 @@ then
     changed = true
 end
 
-if not values.capacity and not event.stat('capacity') then
-    redis.call('HSET', key.conf, 'service_capacity', capacity)
+if capacity > 0 and not values.capacity and not event.stat('capacity') then
+    redis.call('HSET', key.conf, 'service_capacity', ARGV[2])
     values = setting.read()
     changed = true
 end

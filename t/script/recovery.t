@@ -306,6 +306,13 @@ for my $seen (0, 1) {
     well($fast, "sold $what");
 }
 
+WaitingQueue::Script::flush();
+my $unsaid = line(capacity => undef);
+lose();
+is_deeply($unsaid->call('restore_event', 0, 0, -1), [ 0 ],
+          'a capacity that no node knew is not put back');
+is($unsaid->join('a')->{status}, 'unknown', 'it is to be asked for');
+
 
 # numbers that nobody can count on from
 
