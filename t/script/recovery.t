@@ -162,6 +162,10 @@ is($line->restore_lease('c', $ready{c})->{good}, 0, 'gone before: neither');
 $line->call('release', 'd', 'return', 'x', '', 'd' x 40, 'done');
 is($line->restore_lease('d', { %{$in{a}}, token => 'd' x 40 })->{good}, 0,
    'given back while nobody knew it: neither');
+$line->call('release', 'e', 'untold', 'x', 'i1', 'e' x 40, 'left');
+is($line->restore_lease('e', { %{$in{a}}, token => 'e' x 40, idx => 99 })
+        ->{good}, 1, 'not told by who had no time to hear that it was used: is');
+$line->release('e');
 is($line->restore_lease('d', $in{a}, expires => 1000 * time - 1)->{good}, 0,
    'lapsed: neither');
 well($line, 'ended leases');
