@@ -47,5 +47,6 @@ local values = setting.read()
 
 return {
     reached, event.epoch(), resync, reached < last and 1 or 0, entries,
-    event.over(values) or 'open', figures.all(values, figures.drift(), now_ms()),
+    event.over(values) or 'open',
+    figures.all(values, figures.drift(), now_ms()),
 }

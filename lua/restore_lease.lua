@@ -36,7 +36,7 @@ local function answer(good, restored)
 end
 
 -- where the token alone is lost, the place says whether it is the same lease
-local same = l and (l.token and l.token == token or not l.token and l.idx == idx)
+local same = l and (l.token == token or not l.token and l.idx == idx)
 
 if l and not same or left == 0 or ends <= now or lease.is_over(user, token) then
     return answer(l and l.token == token)

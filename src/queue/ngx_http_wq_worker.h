@@ -259,9 +259,9 @@ void ngx_http_wq_grace_remove(ngx_http_wq_client_t *client);
 
 
 /*
- * recovery: what is known here is put back when Redis has lost data.  check() is
- * told with each heartbeat since when the data are there; drop() is for a client
- * that is about to be freed.
+ * recovery: what is known here is put back when Redis has lost data.  check()
+ * is told with each heartbeat since when the data are there; drop() is for a
+ * client that is about to be freed.
  */
 
 void ngx_http_wq_recovery_init(ngx_http_wq_worker_t *worker);
