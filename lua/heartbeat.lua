@@ -5,8 +5,9 @@
 -- ARGV[1]  the instance
 -- ARGV[2]  since when the data are there, as its node has heard it last; 0: it
 --          has not
--- ARGV[3]  "last": it is about to leave, and others are to look after what it
---          held, at once
+-- ARGV[3]  empty; or it is about to leave, and others are to look after what it
+--          held: its clients come again within so many ms, for which the grace
+--          time is not counted
 -- returns  { now in ms, number of known instances, 1 if this one was not known:
 --            it is new, or was taken for dead and places were given up; since
 --            when the data are there, see lib/origin.lua: what a worker knows
@@ -29,7 +30,9 @@ end
 
 local before = tonumber(score or 0)
 
-redis.call('ZADD', key.instances, ARGV[3] == 'last' and -now or now, ARGV[1])
+local leaves = tonumber(ARGV[3])
+
+redis.call('ZADD', key.instances, leaves and -now - leaves or now, ARGV[1])
 
 -- Another process than before has perhaps not all that the other had: a replica
 -- that was behind, a file that was not written.  Where an ACL forbids to ask,

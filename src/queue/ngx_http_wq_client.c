@@ -622,9 +622,12 @@ ngx_http_wq_client_gone(ngx_http_wq_client_t *client)
 void
 ngx_http_wq_client_absent(ngx_http_wq_client_t *client, ngx_uint_t told)
 {
-    ngx_msec_t  passed;
+    ngx_msec_t             passed, grace;
+    ngx_http_wq_worker_t  *worker;
 
-    if (client->event->worker->draining
+    worker = client->event->worker;
+
+    if (worker->draining
         || (client->state == NGX_HTTP_WQ_READY && told
             && !client->rules->release))
     {
@@ -633,9 +636,13 @@ ngx_http_wq_client_absent(ngx_http_wq_client_t *client, ngx_uint_t told)
     }
 
     passed = ngx_current_msec - client->disconnected;
+    grace = client->rules->grace;
 
-    ngx_http_wq_grace_add(client, passed < client->rules->grace
-                                  ? client->rules->grace - passed : 0);
+    if (worker->leaving) {
+        grace = ngx_max(grace, ngx_http_wq_come_again(worker));
+    }
+
+    ngx_http_wq_grace_add(client, passed < grace ? grace - passed : 0);
 }
 
 

@@ -160,6 +160,16 @@ struct ngx_http_wq_worker_s {
 };
 
 
+/*
+ * In so many ms whoever was told to connect again has done so: it is the longest
+ * retry: of a stream (ngx_http_wq_stream_retry()), and the way.  So long a place
+ * is kept, be the grace time what it will.
+ */
+
+#define ngx_http_wq_come_again(worker)                                        \
+    ((ngx_msec_t) ((worker)->conf->drain ? 3000 : 8000))
+
+
 /* NULL where the module is not at work */
 extern ngx_http_wq_worker_t  *ngx_http_wq_worker;
 

@@ -97,15 +97,15 @@ sub script {
 }
 
 
-# heartbeat(instance, origin that it knows, "last"): of a worker
+# heartbeat(instance, origin that it knows, ms if it leaves): of a worker
 
 sub heartbeat {
-    my ($instance, $origin, $last) = @_;
+    my ($instance, $origin, $leaves) = @_;
 
     my %reply;
     @reply{qw(now instances unknown origin hold)}
         = @{script('heartbeat', 2, 'WAITING_INSTANCES', 'WAITING_ORIGIN',
-                   $instance, $origin || 0, $last || '')};
+                   $instance, $origin || 0, $leaves || '')};
     return \%reply;
 }
 
