@@ -252,6 +252,10 @@ ngx_http_wq_grace_released(void *data, ngx_http_wq_result_t *result)
     }
 
     if (!worker->draining) {
+        if (reply.released) {
+            ngx_http_wq_client_unremember(client);
+        }
+
         wq_counter_add(worker->slot->counters.releases, reply.released);
         ngx_http_wq_promoter_opens(client->event, reply.opens_ms);
     }

@@ -53,4 +53,35 @@ is_deeply([ $sale->wrong ], [], 'sold: the books are right');
 $c->close;
 
 
+
+# leases that were given back are not put back: of one who was not told, of one
+# whose stream has ended, and of one who has gone by the API of another node
+
+my $untold = $nodes->line('untold', 'e2');
+my $leave = $nodes->line('leave', 'e3');
+my $other = $nodes->line('sale', 'e4');
+
+$untold->join('a')->close;
+$untold->set(capacity => 1);
+$nodes->run_until(sub { @{ $untold->inside } }, 10, 'untold: is let in');
+my $kept = $leave->join('kept');
+$leave->join('b')->close;
+my $quit = $other->join('quit');
+$nodes->run_until(sub { !grep { @$_ != 1 } $leave->inside, $other->inside }, 10,
+                  'over: the lease of a stream that has ended');
+$nodes->run_until(sub { !@{ $untold->inside } }, 10,
+                  'over: one that was not told');
+$other->script('quit', 'quit', 'e' x 64);
+$nodes->run_until(sub { $quit->ended }, 10, 'over: one that was said to be');
+
+lose();
+$nodes->run_until(sub { "@{ $leave->inside }" eq 'kept' }, 10,
+                  'over: one that is not, is put back');
+$nodes->rounds(2, 'heartbeats');
+is_deeply([ map { @{ $_->inside } } $untold, $leave, $other ], [ 'kept' ],
+          'over: and no other');
+is_deeply([ map { $_->wrong } $untold, $leave, $other ], [],
+          'over: the books are right');
+$kept->close;
+
 $nodes->finish;
