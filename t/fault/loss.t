@@ -4,6 +4,7 @@
 use strict;
 use warnings;
 
+use IO::Socket::INET;
 use Test::More;
 use WaitingQueue::Nodes;
 
@@ -15,7 +16,11 @@ my $nodes = WaitingQueue::Nodes->new(
         untold => 'waiting_queue_capacity 0; waiting_queue_grace 500ms;',
         leave => 'waiting_queue_capacity 2; waiting_queue_grace 500ms;'
                  . 'waiting_queue_release disconnect;',
-    });
+    },
+    server => 'location = /gate { waiting_queue on; waiting_queue_event e1;'
+              . ' waiting_queue_user $arg_user; waiting_queue_capacity 5;'
+              . ' proxy_pass http://127.0.0.1:$server_port/behind; }'
+              . 'location = /behind { return 200 behind; }');
 my $node = $nodes->node(0);
 
 
@@ -50,7 +55,24 @@ $nodes->run_until(sub { $sale->stat('sold') == 2 }, 10,
                   'sold: it is put back');
 $nodes->run_until(sub { $c->token }, 15, 'sold: and people come in');
 is_deeply([ $sale->wrong ], [], 'sold: the books are right');
+
+
+# one of them comes in when it is lost, before that is seen
+
+lose();
+
+my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
+                                   PeerPort => $node->port);
+print $socket "GET /gate?user=c HTTP/1.0\r\n"
+              . 'X-Waiting-Queue-Token: ' . $c->token . "\r\n\r\n";
+like(join('', <$socket>), qr/^HTTP\S* 200 .*behind/s,
+     'gate: who is known to the node comes in');
+is($sale->lease('c')->{state}, 'entered', 'gate: and has entered by that');
 $c->close;
+$nodes->run_until(sub {
+    my $until = $nodes->call('HGET', 'WAITING_ORIGIN', 'until');
+    $until && $until < 1000 * time;
+}, 15, 'gate: people are let in again');
 
 
 
