@@ -5,8 +5,9 @@
 -- ARGV[1]  the instance
 -- ARGV[2]  since when the data are there, as its node has heard it last; 0: it
 --          has not
--- ARGV[3]  "last": it is about to leave, and others are to look after what it
---          held, at once
+-- ARGV[3]  empty; or it is about to leave, and others are to look after what it
+--          held: its clients come again within so many ms, for which the grace
+--          time is not counted
 -- returns  { now in ms, number of known instances, 1 if this one was not known:
 --            it is new, or was taken for dead and places were given up; since
 --            when the data are there, see lib/origin.lua: what a worker knows
@@ -19,9 +20,19 @@ local key = { instances = KEYS[1], origin = KEYS[2] }
 -- @include origin
 
 local now, us = now_ms()
-local before = tonumber(redis.call('ZSCORE', key.instances, ARGV[1]) or 0)
+local score = redis.pcall('ZSCORE', key.instances, ARGV[1])
 
-redis.call('ZADD', key.instances, ARGV[3] == 'last' and -now or now, ARGV[1])
+if type(score) == 'table' and score.err:find('WRONGTYPE', 1, true) then
+    -- put there by hand: nobody would be alive any more, and nobody dead
+    redis.call('DEL', key.instances)
+    score = nil
+end
+
+local before = tonumber(score or 0)
+
+local leaves = tonumber(ARGV[3])
+
+redis.call('ZADD', key.instances, leaves and -now - leaves or now, ARGV[1])
 
 -- Another process than before has perhaps not all that the other had: a replica
 -- that was behind, a file that was not written.  Where an ACL forbids to ask,
@@ -44,11 +55,11 @@ if not since or run and known_run ~= '' and known_run ~= run then
                'since', string.format('%.0f', since),
                'until', string.format('%.0f', till))
 
-elseif known > 0 and known ~= tonumber(since) and till == '0' then
+elseif known > 0 and known ~= since and till == '0' then
     -- who has come first did not know that there were others
-    till = math.floor(tonumber(since) / 1000) + origin.hold
+    till = math.floor(since / 1000) + origin.hold
     redis.call('HSET', key.origin, 'until', string.format('%.0f', till))
 end
 
 return { now, redis.call('ZCARD', key.instances), before > 0 and 0 or 1,
-         string.format('%.0f', tonumber(since) or 0), origin.left(now) }
+         string.format('%.0f', since), origin.left(now) }

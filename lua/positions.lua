@@ -11,7 +11,9 @@
 --          computes a rank.
 -- cost     O(entries); does not depend on how many wait; writes nothing
 
+-- @include time
 -- @include event
+-- @include origin
 -- @include settings
 -- @include rate
 -- @include figures
@@ -45,5 +47,6 @@ local values = setting.read()
 
 return {
     reached, event.epoch(), resync, reached < last and 1 or 0, entries,
-    event.over(values) or 'open', figures.all(values, figures.drift()),
+    event.over(values) or 'open',
+    figures.all(values, figures.drift(), now_ms()),
 }

@@ -50,5 +50,5 @@ end
 return {
     promoted, expired,
     (looked_at == limit or expired == limit or silent == limit) and 1 or 0,
-    rate.opens(values, now), figures.all(values, drift),
+    rate.opens(values, now), figures.all(values, drift, now),
 }

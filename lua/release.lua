@@ -44,8 +44,9 @@ if how == 'sold' and token ~= '' then
     -- longer than anybody repeats it
     redis.call('SET', mark, 'sold', 'PX', 3600000)
 elseif not ours and (how ~= 'sold' or not lease.find(user, 0, seed)) then
-    if not l and token ~= '' and origin.left(now) > 0 then
-        -- perhaps lost, and about to be put back
+    if not l and token ~= '' and how ~= 'untold' and origin.left(now) > 0 then
+        -- Perhaps lost, and about to be put back.  One that was not told may
+        -- have been used, elsewhere; if not, its time is soon over.
         redis.call('SET', lease.mark(user, token), 'over', 'NX',
                    'PX', origin.most)
     end
@@ -54,6 +55,13 @@ elseif not ours and (how ~= 'sold' or not lease.find(user, 0, seed)) then
 end
 
 event.count(how == 'sold' and 'sold' or ARGV[7], 1)
+
+if how == 'sold' and origin.left(now) > 0 then
+    -- one more than those which are about to be put back
+    local _, since = origin.read()
+
+    event.set_sold_anew(since, event.sold_anew(since) + 1)
+end
 
 if ours then
     lease.finish(user, l, now)

@@ -21,7 +21,8 @@
 -- @include line
 -- @include lease
 
-local user, token, ends = ARGV[2], ARGV[3], tonumber(ARGV[5])
+local user, token, idx = ARGV[2], ARGV[3], tonumber(ARGV[4])
+local ends, state, since = tonumber(ARGV[5]), ARGV[6], tonumber(ARGV[7])
 local now = now_ms()
 local left = origin.left(now)
 local l = lease.find(user, now)
@@ -34,24 +35,31 @@ local function answer(good, restored)
              restored and 1 or 0 }
 end
 
-if l and l.token ~= token or left == 0 or ends <= now
-    or lease.is_over(user, token)
-then
+-- where the token alone is lost, the place says whether it is the same lease
+local same = l and (l.token == token or not l.token and l.idx == idx)
+
+if l and not same or left == 0 or ends <= now or lease.is_over(user, token) then
     return answer(l and l.token == token)
 end
 
-local instance = ''
+local restored = not l
 
 if l then
-    -- of a time before it was used last
-    if l.ends >= ends and (l.state == 'entered' or ARGV[6] == 'ready') then
+    -- of a time before it was used first, or last
+    local older = l.state == 'entered' and state == 'ready'
+                  or l.state == state and l.ends >= ends
+
+    if older and l.token then
         return answer(true)
+    elseif not older then
+        l.ends, l.state, l.since = ends, state, since
     end
 
-    instance = l.instance
+    l.token = token
 else
     -- Let in by what was lost, the user stands in line again, or has come anew.
-    instance = line.record(user)
+    l = { idx = idx, instance = line.record(user), token = token, ends = ends,
+          state = state, since = since, waited = tonumber(ARGV[8]) }
 
     if line.leave(user) then
         event.count('left', 1)
@@ -61,20 +69,12 @@ else
     origin.extend(now)
 end
 
-local restored = not l
-
-l = {
-    idx = tonumber(ARGV[4]), instance = instance, token = token,
-    ends = math.max(ends, l and l.ends or 0), state = ARGV[6],
-    since = tonumber(ARGV[7]), waited = tonumber(ARGV[8]),
-}
-
 -- who gets in after this comes after
 line.raise_idx(l.idx)
 lease.write(user, l)
 
-if restored and instance ~= '' then
-    event.announce('promoted', user, instance, l.idx, l)
+if restored then
+    event.announce('promoted', user, l.instance, l.idx, l)
 end
 
 setting.apply_capacity(setting.read().capacity)

@@ -91,6 +91,22 @@ function event.publish_slots()
     event.slots_changed = false
 end
 
+-- Seats that were sold since the data are there, as far as nobody was let in
+-- meanwhile: those that no node has counted before.  Where no worker has seen
+-- the data yet they are counted for the time that is to come.
+function event.sold_anew(since)
+    local sold_anew = redis.call('HGET', key.stats, 'sold_anew') or ''
+    local of, n = sold_anew:match('^(%d+) (%d+)$')
+
+    return (of == '0' or of == string.format('%.0f', since or 0))
+           and sane(n) or 0
+end
+
+function event.set_sold_anew(since, n)
+    redis.call('HSET', key.stats, 'sold_anew',
+               string.format('%.0f %.0f', since or 0, n))
+end
+
 -- Seats left, nil where nobody counts them.
 function event.seats()
     return tonumber(redis.call('GET', key.seats) or '')

@@ -23,7 +23,7 @@ local function bounded(number, least)
     return math.floor(math.min(math.max(number, least), 2 ^ 53))
 end
 
-function figures.all(values, drift)
+function figures.all(values, drift, now)
     local limit = values.rate or { users = 0, ms = 0 }
     local joined, direct, promoted, left, expired, entered, done, sold =
         event.counters('joined', 'direct', 'promoted', 'left', 'expired',
@@ -34,7 +34,7 @@ function figures.all(values, drift)
         event.free_slots(), event.counter('capacity'), sold,
         event.seats() or -1, joined, direct, promoted, entered, left, expired,
         done, drift, limit.users, limit.ms, values.concurrent or 0,
-        rate.halted(values) and 1 or 0,
+        rate.halted(values) and 1 or 0, origin.left(now),
     }
 
     for i, number in ipairs(list) do

@@ -24,7 +24,8 @@ function lease.read(user)
 end
 
 -- Nil if the user has none; one that has lapsed but was not yet taken back is
--- none too, but said by a second value of true.
+-- none too, but said by a second value of true.  Where its token is lost another
+-- is made, if there is a seed.
 function lease.find(user, now, seed)
     local ends = tonumber(redis.call('ZSCORE', key.active, user) or '')
 
@@ -35,7 +36,7 @@ function lease.find(user, now, seed)
     local l = lease.read(user)
 
     l.ends = ends
-    l.token = l.token or lease.new_token(user, l.idx, seed)
+    l.token = l.token or seed and lease.new_token(user, l.idx, seed)
     l.since = l.since or now
 
     return l

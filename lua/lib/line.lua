@@ -61,22 +61,38 @@ function line.see(user, now)
     redis.call('ZADD', key.seen, now, user)
 end
 
+-- An idx from this on was put there by hand, and stands behind all that are
+-- given: nobody could count on from there.
+line.most = 2 ^ 52
+
+local function is_idx(n)
+    return type(n) == 'number' and n > 0 and n < line.most
+end
+
 -- The idx of a newcomer: behind everybody, whatever became of the counter.
 -- After a loss of data nobody knows all that was given: those who come then
 -- stand far behind all that the caller knew, so that there is room for everybody
 -- who comes back.
 function line.next_idx(known)
-    local given = redis.call('HINCRBY', key.idx, event.id, 1)
-    local idx = given > known and given or known + 1000001
+    local given = redis.pcall('HINCRBY', key.idx, event.id, 1)
+    local counted = is_idx(given)
+    local idx = counted and given or 1
 
-    if redis.call('ZCOUNT', key.waiting, idx, '+inf') > 0 then
-        local last = redis.call('ZREVRANGE', key.waiting, 0, 0, 'WITHSCORES')
-
-        idx = tonumber(last[2]) + 1
+    if is_idx(known) and idx <= known then
+        idx = known + 1000001
     end
 
-    if idx ~= given then
-        redis.call('HSET', key.idx, event.id, idx)
+    local bound = string.format('(%.0f', line.most)
+
+    if redis.call('ZCOUNT', key.waiting, idx, bound) > 0 then
+        local last = redis.call('ZRANGE', key.waiting, bound, idx, 'BYSCORE',
+                                'REV', 'LIMIT', 0, 1, 'WITHSCORES')
+
+        idx = math.floor(tonumber(last[2])) + 1
+    end
+
+    if not counted or idx ~= given then
+        redis.call('HSET', key.idx, event.id, string.format('%.0f', idx))
     end
 
     return idx
@@ -84,10 +100,11 @@ end
 
 -- the same for a caller who brings an idx
 function line.raise_idx(known)
-    local idx = tonumber(redis.call('HGET', key.idx, event.id) or 0) or 0
+    local idx = tonumber(redis.call('HGET', key.idx, event.id) or '')
 
-    if idx < known then
-        redis.call('HSET', key.idx, event.id, known + 1000000)
+    if is_idx(known) and (not is_idx(idx) or idx < known) then
+        redis.call('HSET', key.idx, event.id,
+                   string.format('%.0f', known + 1000000))
     end
 end
 

@@ -13,7 +13,8 @@ origin.hold = 5000
 origin.more = 2000
 origin.most = 60000
 
--- The fields, false for those that are not there.
+-- The fields, false for those that are not there, `since` as a number.  One of
+-- nonsense, put there by hand, is none: else every heartbeat would fail by it.
 function origin.read()
     local values = redis.pcall('HMGET', key.origin, 'run', 'since', 'until')
 
@@ -23,7 +24,15 @@ function origin.read()
         return false, false, false
     end
 
-    return values[1], values[2], values[3]
+    local since = tonumber(values[2] or '')
+
+    if not (since and since >= 1 and since < 2 ^ 53
+            and math.floor(since) == since)
+    then
+        since = false
+    end
+
+    return values[1], since, values[3]
 end
 
 -- In how many ms people are let in; 0: they are.  Where no worker has seen the
@@ -43,7 +52,7 @@ end
 -- Somebody was put back: there may be more of them.
 function origin.extend(now)
     local _, since, till = origin.read()
-    local last = math.floor((tonumber(since or '') or 0) / 1000) + origin.most
+    local last = math.floor((since or 0) / 1000) + origin.most
     local new = math.min(now + origin.more, last)
 
     if since and new > (tonumber(till or '') or 0) then

@@ -166,9 +166,13 @@ ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
 
         gate->restored = 1;
 
-        if (ngx_http_wq_visit_restore(visit, &known) == NGX_OK) {
-            return;
+        if (ngx_http_wq_visit_restore(visit, &known) != NGX_OK) {
+            /* what cannot be asked is not to be forgotten */
+            ngx_http_wq_gate_unavailable(gate, NGX_HTTP_WQ_GATE_NO_REDIS);
+            ngx_http_wq_gate_resume(gate);
         }
+
+        return;
     }
 
     /* forged, of somebody else, lapsed, taken back: a visitor without one */

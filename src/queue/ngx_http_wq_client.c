@@ -25,6 +25,9 @@ static void ngx_http_wq_client_settle(ngx_http_wq_client_t *client,
     const ngx_http_wq_join_reply_t *reply);
 static void ngx_http_wq_client_take_over(ngx_http_wq_client_t *client,
     ngx_http_wq_client_t *old);
+static ngx_int_t ngx_http_wq_client_known(ngx_http_wq_client_t *client,
+    int64_t since, int64_t waited, ngx_http_wq_known_token_t *known,
+    ngx_msec_t *ends);
 
 
 void
@@ -514,36 +517,75 @@ void
 ngx_http_wq_client_remember(ngx_http_wq_client_t *client, int64_t since,
     int64_t waited)
 {
-    int64_t                     now, left;
+    ngx_msec_t                  ends;
     ngx_http_wq_worker_t       *worker;
     ngx_http_wq_known_token_t   known;
 
     worker = client->event->worker;
 
+    if (ngx_http_wq_client_known(client, since, waited, &known, &ends)
+        == NGX_OK)
+    {
+        ngx_http_wq_zone_token_store(worker->conf->zone,
+                                     &client->event->id.str,
+                                     &client->user.str, &known, ends);
+    }
+}
+
+
+/* and one that has ended before its time is not */
+
+void
+ngx_http_wq_client_unremember(ngx_http_wq_client_t *client)
+{
+    ngx_msec_t                  ends;
+    ngx_http_wq_worker_t       *worker;
+    ngx_http_wq_known_token_t   known;
+
+    worker = client->event->worker;
+
+    if (ngx_http_wq_client_known(client, 0, 0, &known, &ends) == NGX_OK) {
+        ngx_http_wq_zone_token_end(worker->conf->zone, &client->event->id.str,
+                                   &client->user.str, &known, ends);
+    }
+}
+
+
+/* what is known of the lease; NGX_DECLINED: it is over, for all we know */
+
+static ngx_int_t
+ngx_http_wq_client_known(ngx_http_wq_client_t *client, int64_t since,
+    int64_t waited, ngx_http_wq_known_token_t *known, ngx_msec_t *ends)
+{
+    int64_t                now, left;
+    ngx_http_wq_worker_t  *worker;
+
+    worker = client->event->worker;
+
     if (worker->clock == 0) {
-        return;
+        return NGX_DECLINED;
     }
 
     now = worker->clock + (int64_t) ngx_current_msec;
     left = ngx_min(client->expires - now, NGX_HTTP_WQ_LEASE_MAX);
 
     if (left <= 0) {
-        return;
+        return NGX_DECLINED;
     }
 
     /* the gate is to ask: with its first use a lease becomes another */
 
-    known.checked = ngx_current_msec - NGX_HTTP_WQ_TOKEN_UNUSED;
-    known.entered = (client->status == WQ_STATUS_ENTERED);
-    known.expires = client->expires;
-    known.waited = waited;
-    known.since = since ? since : now;
-    known.idx = (int64_t) client->idx;
-    ngx_memcpy(known.token, client->token, WQ_TOKEN_LEN);
+    known->checked = ngx_current_msec - NGX_HTTP_WQ_TOKEN_UNUSED;
+    known->entered = (client->status == WQ_STATUS_ENTERED);
+    known->expires = client->expires;
+    known->waited = waited;
+    known->since = since ? since : now;
+    known->idx = (int64_t) client->idx;
+    ngx_memcpy(known->token, client->token, WQ_TOKEN_LEN);
 
-    ngx_http_wq_zone_token_store(worker->conf->zone, &client->event->id.str,
-                                 &client->user.str, &known,
-                                 ngx_current_msec + (ngx_msec_t) left);
+    *ends = ngx_current_msec + (ngx_msec_t) left;
+
+    return NGX_OK;
 }
 
 
@@ -622,9 +664,12 @@ ngx_http_wq_client_gone(ngx_http_wq_client_t *client)
 void
 ngx_http_wq_client_absent(ngx_http_wq_client_t *client, ngx_uint_t told)
 {
-    ngx_msec_t  passed;
+    ngx_msec_t             passed, grace;
+    ngx_http_wq_worker_t  *worker;
 
-    if (client->event->worker->draining
+    worker = client->event->worker;
+
+    if (worker->draining
         || (client->state == NGX_HTTP_WQ_READY && told
             && !client->rules->release))
     {
@@ -633,9 +678,13 @@ ngx_http_wq_client_absent(ngx_http_wq_client_t *client, ngx_uint_t told)
     }
 
     passed = ngx_current_msec - client->disconnected;
+    grace = client->rules->grace;
 
-    ngx_http_wq_grace_add(client, passed < client->rules->grace
-                                  ? client->rules->grace - passed : 0);
+    if (worker->leaving) {
+        grace = ngx_max(grace, ngx_http_wq_come_again(worker));
+    }
+
+    ngx_http_wq_grace_add(client, passed < grace ? grace - passed : 0);
 }
 
 

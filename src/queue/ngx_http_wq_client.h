@@ -354,7 +354,8 @@ ngx_http_wq_client_t *ngx_http_wq_line_find(ngx_http_wq_event_t *event,
 
 /*
  * A client that was made is in none of its lists yet; NULL for want of memory.
- * What it has got by set_lease() the node is to remember when its idx is set.
+ * What it has got by set_lease() the node is to remember when its idx is set,
+ * and to unremember when it has been given back.
  * end() gives the stream its last event, disconnect() is for one that is gone
  * already: the client then has none.  absent() is called after either, unless
  * the client is forgotten; told: of the lease that it may have.
@@ -367,6 +368,7 @@ void ngx_http_wq_client_set_lease(ngx_http_wq_client_t *client,
     wq_status_e status, const u_char *token, int64_t expires);
 void ngx_http_wq_client_remember(ngx_http_wq_client_t *client, int64_t since,
     int64_t waited);
+void ngx_http_wq_client_unremember(ngx_http_wq_client_t *client);
 void ngx_http_wq_client_set_place(ngx_http_wq_client_t *client,
     const ngx_http_wq_join_reply_t *reply);
 void ngx_http_wq_client_end(ngx_http_wq_client_t *client,

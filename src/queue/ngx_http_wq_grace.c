@@ -20,8 +20,8 @@
 /*
  * Who was not in line any more has most likely just been let in: the message
  * is on its way, and finds somebody who knows what to do with the lease.  And
- * who has left may have to do so again: should Redis lose it, the place would be
- * nobody's.
+ * who has left may have to do so again: should Redis lose it, the place would
+ * be nobody's.
  */
 #define NGX_HTTP_WQ_GRACE_LINGER  5000
 
@@ -252,6 +252,10 @@ ngx_http_wq_grace_released(void *data, ngx_http_wq_result_t *result)
     }
 
     if (!worker->draining) {
+        if (reply.released) {
+            ngx_http_wq_client_unremember(client);
+        }
+
         wq_counter_add(worker->slot->counters.releases, reply.released);
         ngx_http_wq_promoter_opens(client->event, reply.opens_ms);
     }

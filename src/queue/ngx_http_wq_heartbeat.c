@@ -126,7 +126,10 @@ ngx_http_wq_heartbeat_handler(void *data, ngx_http_wq_result_t *result)
 }
 
 
-/* it leaves, and the places that it holds are for others to look after */
+/*
+ * It leaves, and the places that it holds are for others to look after, once
+ * those who are about to come again have had the time.
+ */
 
 void
 ngx_http_wq_heartbeat_last(ngx_http_wq_worker_t *worker)
@@ -134,5 +137,6 @@ ngx_http_wq_heartbeat_last(ngx_http_wq_worker_t *worker)
     (void) ngx_http_wq_call_heartbeat(worker->links[NGX_HTTP_WQ_COMMANDS],
                                       &worker->keyspace, &worker->instance,
                                       ngx_http_wq_zone_origin(
-                                          worker->conf->zone), 1, NULL);
+                                          worker->conf->zone),
+                                      ngx_http_wq_come_again(worker), NULL);
 }

@@ -53,6 +53,7 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
             break;
         }
 
+        ngx_http_wq_client_unremember(client);
         ngx_http_wq_client_forget(client);
         break;
 

@@ -5,11 +5,12 @@
  * Redis has lost data: it was restarted without them, a replica that was behind
  * has taken over, somebody has emptied it.  For a while it lets nobody in
  * (lua/lib/origin.lua), and in this time everybody puts back what he knows: a
- * worker its clients, those with a stream by a resync, those in their grace time
- * here; and one worker of each node what the zone knows of events and leases.
+ * worker its clients, those with a stream by a resync, those in their grace
+ * time here; and one worker of each node what the zone knows of events and
+ * leases.
  *
- * It goes on by a timer, some calls in one turn.  All of them may be made again,
- * and are, from the beginning, if one has failed.
+ * It goes on by a timer, some calls in one turn.  All of them may be made
+ * again, and are, from the beginning, if one has failed.
  */
 
 

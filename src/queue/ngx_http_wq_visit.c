@@ -12,6 +12,8 @@ static void ngx_http_wq_visit_touched(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_visit_joined(void *data,
     ngx_http_wq_result_t *result);
+static void ngx_http_wq_visit_restored(void *data,
+    ngx_http_wq_result_t *result);
 static void ngx_http_wq_visit_has_quit(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
@@ -134,7 +136,7 @@ ngx_http_wq_visit_restore(ngx_http_wq_visit_t *visit,
     lease.user = visit->user;
     ngx_http_wq_zone_lease(known, &lease);
 
-    to.handler = ngx_http_wq_visit_touched;
+    to.handler = ngx_http_wq_visit_restored;
     to.data = visit;
     to.operation = &visit->operation;
 
@@ -242,6 +244,30 @@ ngx_http_wq_visit_touched(void *data, ngx_http_wq_result_t *result)
     }
 
     visit->handler(visit, &answer);
+}
+
+
+/* as it was before; by this use a lease that was not used yet is entered */
+
+static void
+ngx_http_wq_visit_restored(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_visit_t *visit = data;
+
+    ngx_http_wq_link_t         *link;
+    ngx_http_wq_touch_reply_t   reply;
+
+    link = visit->event->worker->links[NGX_HTTP_WQ_COMMANDS];
+    visit->operation = NULL;
+
+    if (ngx_http_wq_decode_touch(link, result, &reply) == NGX_OK
+        && reply.good
+        && ngx_http_wq_visit_touch(visit) == NGX_OK)
+    {
+        return;
+    }
+
+    ngx_http_wq_visit_touched(data, result);
 }
 
 

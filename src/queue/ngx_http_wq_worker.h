@@ -160,6 +160,16 @@ struct ngx_http_wq_worker_s {
 };
 
 
+/*
+ * In so many ms whoever was told to connect again has done so: it is the longest
+ * retry: of a stream (ngx_http_wq_stream_retry()), and the way.  So long a place
+ * is kept, be the grace time what it will.
+ */
+
+#define ngx_http_wq_come_again(worker)                                        \
+    ((ngx_msec_t) ((worker)->conf->drain ? 3000 : 8000))
+
+
 /* NULL where the module is not at work */
 extern ngx_http_wq_worker_t  *ngx_http_wq_worker;
 
@@ -259,9 +269,9 @@ void ngx_http_wq_grace_remove(ngx_http_wq_client_t *client);
 
 
 /*
- * recovery: what is known here is put back when Redis has lost data.  check() is
- * told with each heartbeat since when the data are there; drop() is for a client
- * that is about to be freed.
+ * recovery: what is known here is put back when Redis has lost data.  check()
+ * is told with each heartbeat since when the data are there; drop() is for a
+ * client that is about to be freed.
  */
 
 void ngx_http_wq_recovery_init(ngx_http_wq_worker_t *worker);

@@ -149,7 +149,8 @@ const char *ngx_http_wq_link_class_name(ngx_uint_t link);
  * The events of this node, for the status.  All calls look the event up by its
  * id, as another process may remove it at any time: it is when it has been
  * quiet for a while, or when room is needed.  Where there is no room at all a
- * report is lost, and nothing else.
+ * report is lost, and nothing else; and so is one of a time when data were lost
+ * and not all is put back.
  */
 
 void ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone,
@@ -198,12 +199,12 @@ ngx_int_t ngx_http_wq_zone_ration(ngx_http_wq_zone_t *zone,
 /*
  * Tokens of this node, of all its processes.  find() gives the one of a user
  * whose lease has not ended, if it is this one, or, where token is empty,
- * whichever it is: NGX_OK, or NGX_DECLINED.  store() replaces an older one; what
- * is known of a token that was used is not forgotten for that it was given.
- * After end() the token is not good any more, and cannot be stored again: an
- * answer that Redis has given before may still be on its way.  ends is in
- * ngx_current_msec.  Where there is no room the one that was not used for the
- * longest time goes.
+ * whichever it is: NGX_OK, or NGX_DECLINED.  store() replaces an older one;
+ * what is known of a token that was used is not forgotten for that it was
+ * given.  After end() the token is not good any more, and cannot be stored
+ * again: an answer that Redis has given before may still be on its way.  ends
+ * is in ngx_current_msec.  Where there is no room the one that was not used for
+ * the longest time goes.
  */
 
 ngx_int_t ngx_http_wq_zone_token_find(ngx_http_wq_zone_t *zone,
@@ -215,8 +216,8 @@ void ngx_http_wq_zone_token_store(ngx_http_wq_zone_t *zone,
 
 /*
  * All whose leases have not ended, one after another in some order: up to n,
- * those after the last one, or from the first on if that is NULL; how many there
- * were.  lease() makes of one, which must outlive it, what is put back.
+ * those after the last one, or from the first on if that is NULL; how many
+ * there were.  lease() makes of one, which must outlive it, what is put back.
  */
 
 void ngx_http_wq_zone_lease(const ngx_http_wq_known_token_t *known,

@@ -76,6 +76,11 @@ ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
     uint64_t                   entered;
     ngx_http_wq_zone_event_t  *e;
 
+    if (figures->hold_ms) {
+        /* what was known before is what can be put back */
+        return;
+    }
+
     entered = ngx_http_wq_figures_entered(figures);
 
     ngx_shmtx_lock(&zone->shpool->mutex);

@@ -59,10 +59,10 @@ static const wq_field_t  ngx_http_wq_dead_field =
 ngx_int_t
 ngx_http_wq_call_heartbeat(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance,
-    int64_t origin, ngx_uint_t last, const ngx_http_wq_reply_to_t *to)
+    int64_t origin, ngx_msec_t leaves, const ngx_http_wq_reply_to_t *to)
 {
     u_char     instances[NGX_HTTP_WQ_KEY_MAX], data[NGX_HTTP_WQ_KEY_MAX];
-    u_char     since[NGX_INT64_LEN];
+    u_char     since[NGX_INT64_LEN], last[NGX_INT64_LEN];
     ngx_str_t  argv[5];
 
     argv[0] = ngx_http_wq_key(instances, keyspace, WQ_KEY_INSTANCES, NULL,
@@ -71,8 +71,8 @@ ngx_http_wq_call_heartbeat(ngx_http_wq_link_t *link,
     argv[2] = *instance;
     argv[3].data = since;
     argv[3].len = ngx_sprintf(since, "%L", origin) - since;
-    argv[4].data = (u_char *) "last";
-    argv[4].len = last ? sizeof("last") - 1 : 0;
+    argv[4].data = last;
+    argv[4].len = leaves ? ngx_sprintf(last, "%M", leaves) - last : 0;
 
     /* a worker that has too much to do must not be taken for dead */
 

@@ -37,11 +37,11 @@ typedef struct {
     int64_t                            hold_ms;     /* nobody is let in */
 } ngx_http_wq_heartbeat_reply_t;
 
-/* origin as it was heard last, or 0; last: others are to look after the rest */
+/* origin as it was heard last, or 0; leaves: see heartbeat.lua, or 0 */
 
 ngx_int_t ngx_http_wq_call_heartbeat(ngx_http_wq_link_t *link,
     const wq_keyspace_t *keyspace, const ngx_str_t *instance,
-    int64_t origin, ngx_uint_t last, const ngx_http_wq_reply_to_t *to);
+    int64_t origin, ngx_msec_t leaves, const ngx_http_wq_reply_to_t *to);
 ngx_int_t ngx_http_wq_decode_heartbeat(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_heartbeat_reply_t *reply);
 

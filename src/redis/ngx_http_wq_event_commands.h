@@ -64,6 +64,7 @@ typedef struct {
     int64_t                   rate_ms;      /* 0: there is no rate */
     int64_t                   concurrent;   /* 0: no rate of a throughput */
     int64_t                   halted;
+    int64_t                   hold_ms;      /* data were lost, see origin.lua */
 } ngx_http_wq_figures_t;
 
 

@@ -257,4 +257,41 @@ my @at = ends(@s);
 cmp_ok(max(@at) - min(@at), '<', patience(1), 'drain 0: at once');
 is(scalar(grep { my $r = $_->last->{retry}; $r < 3000 || $r > 6000 } @s), 0,
    'drain 0: to come back spread');
+
+
+# who is told to come back is waited for, be the grace time what it will
+
+for my $time ("${drain}s", 0) {
+    my $what = "no grace, drain $time";
+
+    $nodes = WaitingQueue::Nodes->new(
+        nodes => 1, workers => 2, redis => start_redis(),
+        http => "waiting_queue_drain $time; waiting_queue_interval 50ms;"
+                . 'waiting_queue_promote_interval 100ms;'
+                . 'waiting_queue_grace 0;',
+        locations => {
+            sale => 'waiting_queue_capacity 0;',
+            open => 'waiting_queue_capacity 9; waiting_queue_release '
+                    . 'disconnect;',
+        });
+    $node = $nodes->node(0);
+
+    # the first who come are the first to be given up
+    my $inside = $nodes->line('open', 'e5');
+    my @in = $inside->joins('in', 'in.2', 'in.3');
+    my $hasty = $nodes->line('sale', 'e4');
+    my %h = map { $_->{user} => $_ } $hasty->joins(map { "u$_" } 1 .. 20);
+    my @in_line = @{$hasty->waiting};
+
+    # as if it was so for long: whoever is dead is found at once
+    $nodes->call('HSET', 'PROMOTION_ROUND', since => 1);
+    leave($hasty, \%h, sub { $node->signal('HUP') }, $what);
+    is_deeply($hasty->waiting, \@in_line, "$what: all have their places");
+    is_deeply($inside->inside, ['in', 'in.2', 'in.3'],
+              "$what: a lease is waited for too");
+    $nodes->run_until(sub { !@{$inside->inside} }, 20,
+                      "$what: but not for ever");
+    $_->close for values %h;
+}
+
 $now->finish;

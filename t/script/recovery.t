@@ -80,9 +80,23 @@ is(heartbeat('i1', $moved->{origin})->{hold}, 5000,
    'rubbish in its place: as if it was lost');
 is(redis('TYPE', 'WAITING_ORIGIN'), 'hash', 'and it is mended');
 
-heartbeat('i1', $moved->{origin}, 'last');
-cmp_ok(redis('ZSCORE', 'WAITING_INSTANCES', 'i1'), '<', 0,
-       'one that leaves is for others to look after, at once');
+for my $rubbish ('', 'x', 'nan', '-inf', 'inf', '-5', '0', '1.5', '1e300') {
+    redis('HSET', 'WAITING_ORIGIN', since => $rubbish, until => 0);
+    my $heard = heartbeat('i1', $moved->{origin});
+    like($heard->{origin}, qr/^\d{16}$/, "since \"$rubbish\": another is made");
+    is($heard->{hold}, 5000, "since \"$rubbish\": as if it was lost");
+    redis('HSET', 'WAITING_ORIGIN', until => $rubbish);
+    is(heartbeat('i1', $heard->{origin})->{hold}, 0,
+       "until \"$rubbish\": keeps nobody out");
+}
+
+redis('SET', 'WAITING_INSTANCES', 'rubbish');
+is(heartbeat('i1', 1)->{unknown}, 1, 'rubbish for the list of instances');
+is(redis('TYPE', 'WAITING_INSTANCES'), 'zset', 'and it is mended');
+
+my $leaves = heartbeat('i1', $moved->{origin}, 3000);
+is(redis('ZSCORE', 'WAITING_INSTANCES', 'i1'), -($leaves->{now} + 3000),
+   'one that leaves is for others to look after, when its clients are back');
 
 
 # nobody is let in meanwhile
@@ -148,6 +162,10 @@ is($line->restore_lease('c', $ready{c})->{good}, 0, 'gone before: neither');
 $line->call('release', 'd', 'return', 'x', '', 'd' x 40, 'done');
 is($line->restore_lease('d', { %{$in{a}}, token => 'd' x 40 })->{good}, 0,
    'given back while nobody knew it: neither');
+$line->call('release', 'e', 'untold', 'x', 'i1', 'e' x 40, 'left');
+is($line->restore_lease('e', { %{$in{a}}, token => 'e' x 40, idx => 99 })
+        ->{good}, 1, 'not told by who had no time to hear that it was used: is');
+$line->release('e');
 is($line->restore_lease('d', $in{a}, expires => 1000 * time - 1)->{good}, 0,
    'lapsed: neither');
 well($line, 'ended leases');
@@ -188,6 +206,22 @@ is(redis('ZSCORE', $behind->key(7), 'q'), $short->{expires},
    'and not by what is known of before');
 is($behind->restore_lease('q', { %$short, token => 'e' x 40 })->{good}, 0,
    'who has a newer lease keeps that');
+$behind->restore_lease('q', $short, state => 'entered');
+is($behind->join('q', '')->{status}, 'entered',
+   'used by a write that is missing: has entered');
+$behind->restore_lease('q', $short, state => 'ready',
+                       expires => $short->{expires} + 9000);
+is($behind->join('q', '')->{status}, 'entered',
+   'who has entered has not, to a node that has not heard of it: has entered');
+is(redis('ZSCORE', $behind->key(7), 'q'), $short->{expires},
+   'and for no longer');
+
+redis('DEL', $behind->key(6) . 'q');
+is($behind->restore_lease('q', { %$short, token => 'e' x 40, idx => 9 })
+          ->{good}, 0, 'the token alone is missing: not that of another lease');
+is($behind->restore_lease('q', $short)->{good}, 1, 'but its own');
+is(redis('GET', $behind->key(6) . 'q'), $short->{token}, 'is put back');
+is($behind->touch('q', $short->{token})->[0], 1, 'and is good');
 
 
 # who has come back before it was known
@@ -237,5 +271,85 @@ is_deeply([ @$round{qw(all_capacity all_sold all_seats all_free)} ],
 is_deeply($sale->call('restore_event', 9, 9, 9), [ 0 ],
           'too late: nothing is put back');
 well($sale, 'event');
+
+
+# what is sold before that was put back
+
+for my $seen (0, 1) {
+    WaitingQueue::Script::flush();
+    my $fast = line(capacity => 100);
+    my $what = $seen ? 'after the loss was seen' : 'before the loss is seen';
+    my $seats = 'seat:count:{r' . $n . '}';
+    my %lease = map { $_ => $fast->join($_, '', 'enter') } qw(a b c);
+
+    lose() if $seen;
+    redis('FLUSHDB') if !$seen;
+    $fast->join('z');
+    $fast->release('a', 'sold', '', $lease{a}{token}, 'sold');
+    heartbeat('i1', 1) if !$seen;
+    $fast->call('restore_event', 100, 10, 50);
+    is($fast->stat('sold'), 11, "sold $what: one more than was known");
+    is(redis('GET', $seats), 49, "sold $what: and a seat less");
+    $fast->release('b', 'sold', '', $lease{b}{token}, 'sold');
+    $fast->call('restore_event', 100, 10, 50);
+    is($fast->stat('sold'), 12, "sold $what: and so is the next");
+    is(redis('GET', $seats), 48, "sold $what: with its seat");
+    $fast->call('restore_event', 100, 12, 50);
+    is($fast->stat('sold'), 14, "sold $what: another node has known of more");
+    is($fast->restore_lease('a', $lease{a})->{good}, 0,
+       "sold $what: the lease is over");
+    cmp_ok($fast->positions(0)->{hold}, '>', 0, "sold $what: not to be told yet");
+    over();
+    is($fast->positions(0)->{hold}, 0, "sold $what: now it is");
+    $fast->release('c', 'sold', '', $lease{c}{token}, 'sold');
+    is($fast->stat('sold'), 15, "sold $what: then as ever");
+    redis('HSET', 'WAITING_ORIGIN', run => 'f' x 40);
+    heartbeat('i1', 1);
+    $fast->call('restore_event', 100, 15, 50);
+    is($fast->stat('sold'), 15, "sold $what: not once more after another loss");
+    well($fast, "sold $what");
+}
+
+WaitingQueue::Script::flush();
+my $unsaid = line(capacity => undef);
+lose();
+is_deeply($unsaid->call('restore_event', 0, 0, -1), [ 0 ],
+          'a capacity that no node knew is not put back');
+is($unsaid->join('a')->{status}, 'unknown', 'it is to be asked for');
+
+
+# numbers that nobody can count on from
+
+for my $rubbish ('9000000000000000000', '100000000000000000', 'inf', 'x', '',
+                 '-3', '1.5')
+{
+    WaitingQueue::Script::flush();
+    redis('HSET', 'WAITING_ORIGIN', until => 1000 * time + 4000);
+
+    my $hand = line(capacity => 0);
+    my $what = "\"$rubbish\"";
+
+    $hand->join('a');
+    redis('HSET', 'WAITING_QUEUE_IDX', "r$n", $rubbish);
+    is($hand->join('b')->{idx}, 2, "$what for the last idx: counted anew");
+
+    if ($rubbish =~ /^\d+$|inf/) {
+        redis('ZADD', $hand->key(0), $rubbish, '{"userId":"hand"}');
+        is($hand->join('c')->{idx}, 3, "$what in line: others are counted");
+        redis('ZREM', $hand->key(0), '{"userId":"hand"}');
+    }
+
+    if ($rubbish =~ /^\d+$/) {
+        $hand->restore_lease('in', $in{a}, idx => $rubbish, state => 'ready',
+                             expires => 1000 * time + 60000);
+        is($hand->join('d', 'i1', 'stream', '', $rubbish)->{idx}, 4,
+           "$what put back, and known: people can join");
+    }
+
+    $hand->join($_) for 'e', 'f';
+    my $users = join ' ', @{$hand->line};
+    is($users, join(' ', sort split ' ', $users), "$what: in their order");
+    well($hand, $what);
+}
 
 done_testing();

@@ -35,7 +35,7 @@ my @joined = qw(status idx rank total promoted gone joined token expires
 
 my @figures = qw(total inside free capacity sold seats joined direct promoted
                  entered left expired done drift rate_users rate_ms concurrent
-                 halted);
+                 halted hold);
 
 
 # redis(command): the answer; an error reply is died of
@@ -97,15 +97,15 @@ sub script {
 }
 
 
-# heartbeat(instance, origin that it knows, "last"): of a worker
+# heartbeat(instance, origin that it knows, ms if it leaves): of a worker
 
 sub heartbeat {
-    my ($instance, $origin, $last) = @_;
+    my ($instance, $origin, $leaves) = @_;
 
     my %reply;
     @reply{qw(now instances unknown origin hold)}
         = @{script('heartbeat', 2, 'WAITING_INSTANCES', 'WAITING_ORIGIN',
-                   $instance, $origin || 0, $last || '')};
+                   $instance, $origin || 0, $leaves || '')};
     return \%reply;
 }
 

@@ -1,0 +1,109 @@
+# What a node puts back after Redis has lost its data: what it knew before, and
+# nothing that had ended by then.
+
+use strict;
+use warnings;
+
+use IO::Socket::INET;
+use Test::More;
+use WaitingQueue::Nodes;
+
+my $nodes = WaitingQueue::Nodes->new(
+    nodes => 1, workers => 1,
+    http => 'waiting_queue_interval 50ms; waiting_queue_promote_interval 50ms;',
+    locations => {
+        sale => 'waiting_queue_capacity 5;',
+        untold => 'waiting_queue_capacity 0; waiting_queue_grace 500ms;',
+        leave => 'waiting_queue_capacity 2; waiting_queue_grace 500ms;'
+                 . 'waiting_queue_release disconnect;',
+    },
+    server => 'location = /gate { waiting_queue on; waiting_queue_event e1;'
+              . ' waiting_queue_user $arg_user; waiting_queue_capacity 5;'
+              . ' proxy_pass http://127.0.0.1:$server_port/behind; }'
+              . 'location = /behind { return 200 behind; }');
+my $node = $nodes->node(0);
+
+
+# all is lost just behind a heartbeat: it takes a second until one tells
+
+sub lose {
+    $nodes->rounds(1, 'heartbeats');
+    $nodes->call('FLUSHALL');
+}
+
+
+# seats were sold, and for a while nobody came: the first report of the event
+# is one of after the loss
+
+my $sale = $nodes->line('sale', 'e1');
+
+for my $user (qw(a b)) {
+    my $s = $sale->join($user);
+    $sale->release($user, 'sold');
+    $s->close;
+}
+
+$nodes->run_until(sub {
+    my ($event) = grep { $_->{event} eq 'e1' } @{ $node->status->{events} };
+    $event && $event->{sold} == 2;
+}, 10, 'sold: the node knows of it');
+$nodes->rounds(3, 'heartbeats');
+
+lose();
+my $c = $sale->join('c');
+$nodes->run_until(sub { $sale->stat('sold') == 2 }, 10,
+                  'sold: it is put back');
+$nodes->run_until(sub { $c->token }, 15, 'sold: and people come in');
+is_deeply([ $sale->wrong ], [], 'sold: the books are right');
+
+
+# one of them comes in when it is lost, before that is seen
+
+lose();
+
+my $socket = IO::Socket::INET->new(PeerAddr => '127.0.0.1',
+                                   PeerPort => $node->port);
+print $socket "GET /gate?user=c HTTP/1.0\r\n"
+              . 'X-Waiting-Queue-Token: ' . $c->token . "\r\n\r\n";
+like(join('', <$socket>), qr/^HTTP\S* 200 .*behind/s,
+     'gate: who is known to the node comes in');
+is($sale->lease('c')->{state}, 'entered', 'gate: and has entered by that');
+$c->close;
+$nodes->run_until(sub {
+    my $until = $nodes->call('HGET', 'WAITING_ORIGIN', 'until');
+    $until && $until < 1000 * time;
+}, 15, 'gate: people are let in again');
+
+
+
+# leases that were given back are not put back: of one who was not told, of one
+# whose stream has ended, and of one who has gone by the API of another node
+
+my $untold = $nodes->line('untold', 'e2');
+my $leave = $nodes->line('leave', 'e3');
+my $other = $nodes->line('sale', 'e4');
+
+$untold->join('a')->close;
+$untold->set(capacity => 1);
+$nodes->run_until(sub { @{ $untold->inside } }, 10, 'untold: is let in');
+my $kept = $leave->join('kept');
+$leave->join('b')->close;
+my $quit = $other->join('quit');
+$nodes->run_until(sub { !grep { @$_ != 1 } $leave->inside, $other->inside }, 10,
+                  'over: the lease of a stream that has ended');
+$nodes->run_until(sub { !@{ $untold->inside } }, 10,
+                  'over: one that was not told');
+$other->script('quit', 'quit', 'e' x 64);
+$nodes->run_until(sub { $quit->ended }, 10, 'over: one that was said to be');
+
+lose();
+$nodes->run_until(sub { "@{ $leave->inside }" eq 'kept' }, 10,
+                  'over: one that is not, is put back');
+$nodes->rounds(2, 'heartbeats');
+is_deeply([ map { @{ $_->inside } } $untold, $leave, $other ], [ 'kept' ],
+          'over: and no other');
+is_deeply([ map { $_->wrong } $untold, $leave, $other ], [],
+          'over: the books are right');
+$kept->close;
+
+$nodes->finish;
