@@ -161,9 +161,9 @@ struct ngx_http_wq_worker_s {
 
 
 /*
- * In so many ms whoever was told to connect again has done so: it is the longest
- * retry: of a stream (ngx_http_wq_stream_retry()), and the way.  So long a place
- * is kept, be the grace time what it will.
+ * In so many ms whoever was told to connect again has done so: it is the
+ * longest retry: of a stream (ngx_http_wq_stream_retry()), and the way.  So
+ * long a place is kept, be the grace time what it will.
  */
 
 #define ngx_http_wq_come_again(worker)                                        \
