@@ -11,6 +11,7 @@ use IO::Select;
 use Socket qw(AF_INET IPPROTO_TCP SOCK_STREAM SOL_SOCKET SO_RCVBUF TCP_MAXSEG
               inet_aton pack_sockaddr_in);
 use Time::HiRes ();
+use WaitingQueue::Gate ();
 use WaitingQueue::Http2;
 use WaitingQueue::Line;
 use WaitingQueue::Sse;
@@ -826,7 +827,7 @@ __DATA__
 
 
 
-=== TEST 13: a comment on quiet streams, after 15 seconds
+=== TEST 13: a comment on quiet streams, after 15 seconds, also without Redis
 --- check
     my $line = line('e');
     my $port = server_port();
@@ -846,6 +847,7 @@ __DATA__
 
     told(values %s);
     my $opened = Time::HiRes::time();
+    WaitingQueue::Gate::stop_redis();
 
     $sse->run_until(sub { !grep { !$_->comments } values %s, $in }, 40,
                     'a comment on each');
@@ -855,6 +857,8 @@ __DATA__
     reaches('streams', 7, 'they are all there');
 
     # and after it
+    WaitingQueue::Gate::wake_redis();
+    ready();
     $line->release('in');
     my ($next) = grep { $s{$_}->rank == 0 } keys %s;
     $sse->run_until(sub {
