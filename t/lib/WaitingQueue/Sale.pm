@@ -1026,10 +1026,29 @@ sub settle {
                    grep { $_->{stream} && $_->{state} eq 'waits' }
                    $listen->();
            $self->{nodes}->exact($self->{line}, @wait);
-       }, 15), "$what: every position is true");
+       }, 15), "$what: every position is true")
+        or diag($self->_inexact(@wait));
     $self->{line}->call('HDEL', $self->{line}->key('WAITING_QUEUE_OVERRIDE'),
                         'paused');
     $self->{held} = 0;
+}
+
+
+# who of them is told something else than what is in Redis
+
+sub _inexact {
+    my ($self, @streams) = @_;
+
+    my $n = 0;
+    my %rank = map { $_ => $n++ } @{ $self->{line}->waiting };
+    my %user = map { $_->{name} => $_ } $self->users;
+
+    return map { "    $_\n" }
+           map { my $name = $_->{user};
+                 sprintf('%s: told %s, is at %s', $name, $_->rank // 'nothing',
+                         $rank{$name} // 'no place'),
+                 @{ $user{$name} ? $user{$name}{history} : [] } }
+           grep { ($_->rank // -1) != ($rank{ $_->{user} } // -2) } @streams;
 }
 
 
