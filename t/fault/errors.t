@@ -108,20 +108,18 @@ my $mark = $nginx->mark;
 my $failed = $nginx->sum('failed', 'commands');
 my $reconnects = $nginx->sum('reconnects', 'commands');
 
-$redis->cli('SET', 'WAITING_INSTANCES', 'nonsense');
+$redis->cli('SET', 'PROMOTION_TASK_LIST', 'nonsense');
 wait_until { $nginx->sum('failed', 'commands') >= $failed + 6 } 8,
            'wrong type: the failures are counted';
 ok($nginx->has_state('ready'), 'wrong type: the links stay ready');
 is(scalar($nginx->log_lines($mark, qr/answered with an error.*WRONGTYPE/)),
    2, 'wrong type: one line for each worker, not for each failure');
 $nginx->unharmed('with a key of a wrong type');
-$redis->cli('DEL', 'WAITING_INSTANCES');
+$redis->cli('DEL', 'PROMOTION_TASK_LIST');
 goes_on('wrong type');
 $nginx->wait_ready('wrong type: nothing is left of it');
 is($nginx->sum('reconnects', 'commands'), $reconnects,
    'wrong type: on the same connection');
-wait_until { $redis->cli('ZCARD', 'WAITING_INSTANCES') eq 2 } 5,
-           'wrong type: both instances are known again';
 
 my ($instance) = map { $_->{instance} } $nginx->rows;
 
