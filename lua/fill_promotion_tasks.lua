@@ -24,13 +24,17 @@ if not redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ARGV[2]) then
     return { 0, tasks(), {} }
 end
 
--- What was put there by hand and is no event's id is taken out: nobody else ever
--- would.
+-- What was put there by hand and names no event, or no instance, is taken out:
+-- nobody else ever would.
+local function is_id(name)
+    return #name <= 128 and name:match('^[%w._~@:-]+$')
+end
+
 local function known_events()
     local events = {}
 
     for _, event in ipairs(redis.call('SMEMBERS', KEYS[2])) do
-        if #event <= 128 and event:match('^[%w._~@:-]+$') then
+        if is_id(event) then
             events[#events + 1] = event
         else
             redis.call('SREM', KEYS[2], event)
@@ -63,7 +67,7 @@ end
 
 redis.call('HSET', KEYS[5], 'since', since, 'last', now)
 
-local dead = {}
+local silent, dead = {}, {}
 
 if now - since >= tonumber(ARGV[3]) then
     local count = redis.call('ZCOUNT', KEYS[4], '-inf', now - ARGV[3])
@@ -76,17 +80,22 @@ if now - since >= tonumber(ARGV[3]) then
         redis.call('HSET', KEYS[5], 'turn', first)
     end
 
-    dead = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now - ARGV[3],
-                      'WITHSCORES', 'LIMIT', first, 10)
+    silent = redis.call('ZRANGEBYSCORE', KEYS[4], '-inf', now - ARGV[3],
+                        'WITHSCORES', 'LIMIT', first, 10)
 end
 
-for i = 2, #dead, 2 do
-    -- negative when it is being reaped; whatever was written there by hand, it
-    -- is a whole number
-    local heartbeat = math.abs(tonumber(dead[i]))
+for i = 1, #silent, 2 do
+    if is_id(silent[i]) then
+        -- negative when it is being reaped; whatever was written there by hand,
+        -- it is a whole number
+        local heartbeat = math.abs(tonumber(silent[i + 1]))
 
-    dead[i] = string.format('%.0f', heartbeat < 2 ^ 53
-                                    and math.floor(heartbeat) or 0)
+        dead[#dead + 1] = silent[i]
+        dead[#dead + 1] = string.format('%.0f', heartbeat < 2 ^ 53
+                                                and math.floor(heartbeat) or 0)
+    else
+        redis.call('ZREM', KEYS[4], silent[i])
+    end
 end
 
 return { 1, tasks(), dead }

@@ -751,12 +751,17 @@ sub now_us {
        'a round: what is no event is taken out');
 
     # nobody is dead to the first who is back after a break
+    redis('ZADD', 'WAITING_INSTANCES', map { (1, $_) } @none);
     redis('DEL', 'PROMOTION_LEASE');
     redis('HSET', 'PROMOTION_ROUND', 'since', 1, 'last', 1);
     is_deeply($round->('i2', 1000, 5000)->[2], [],
               'a round: silence counts for nothing after a break');
     redis('DEL', 'PROMOTION_LEASE');
     redis('HSET', 'PROMOTION_ROUND', 'since', 1);
+    $round->('i2', 1000, 5000);
+    is(redis('ZCARD', 'WAITING_INSTANCES'), 23,
+       'a round: what is no instance is taken out');
+    redis('DEL', 'PROMOTION_LEASE');
     is_deeply($round->('i2', 1000, 5000)->[2],
               [ garbage => 0, rubbish => 1, 'long-dead' => 1234567890123 ],
               'a round: but in a time of unbroken rounds it does');
