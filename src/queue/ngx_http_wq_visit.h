@@ -104,7 +104,8 @@ ngx_int_t ngx_http_wq_visit_quit(ngx_http_wq_visit_t *visit);
 /*
  * The backend has said that the visit is over: the lease ends, and the slot
  * goes to the next in line, or with the seat that was sold.  Said again while
- * Redis does not answer, for half an hour; all is copied.
+ * Redis does not answer, for half an hour, by any worker of this node; all is
+ * copied.
  */
 
 void ngx_http_wq_ending_add(ngx_http_wq_worker_t *worker,
@@ -126,8 +127,18 @@ void ngx_http_wq_visits_dismiss(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_visits_init(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_visits_destroy(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_endings_init(ngx_http_wq_worker_t *worker);
-void ngx_http_wq_endings_stop(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_endings_destroy(ngx_http_wq_worker_t *worker);
+
+
+/*
+ * look() says what others could not, if it is time to try.  drain() is the
+ * beginning of the time for which a worker that quits is busy() as long as
+ * there is anything that nobody could say.
+ */
+
+void ngx_http_wq_endings_look(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_endings_drain(ngx_http_wq_worker_t *worker);
+ngx_uint_t ngx_http_wq_endings_busy(ngx_http_wq_worker_t *worker);
 
 
 #endif /* NGX_HTTP_WQ_VISIT_H_INCLUDED_ */
