@@ -258,6 +258,8 @@ ngx_http_wq_ending_heard(void *data, ngx_http_wq_result_t *result)
         wq_counter_add(counters->visits_done, reply.released);
     }
 
+    ngx_http_wq_zone_report(worker->conf->zone, &ending->known.event,
+                            &reply.figures);
     ngx_http_wq_promoter_opens(ending->event, reply.opens_ms);
     ngx_http_wq_ending_free(worker, ending);
 

@@ -189,6 +189,8 @@ typedef struct {
     int64_t                   released;
     int64_t                   promoted;
     int64_t                   opens_ms; /* see ngx_http_wq_promote_reply_t */
+    wq_reply_t                array;
+    ngx_http_wq_figures_t     figures;  /* what array says */
 } ngx_http_wq_release_reply_t;
 
 ngx_int_t ngx_http_wq_call_release(ngx_http_wq_link_t *link,
