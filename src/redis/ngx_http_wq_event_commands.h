@@ -164,6 +164,7 @@ typedef struct {
     int64_t                   had;      /* a place or a lease */
     int64_t                   promoted;
     int64_t                   opens_ms; /* see ngx_http_wq_promote_reply_t */
+    int64_t                   hold_ms;  /* it may have been lost */
 } ngx_http_wq_quit_reply_t;
 
 ngx_int_t ngx_http_wq_call_quit(ngx_http_wq_link_t *link,

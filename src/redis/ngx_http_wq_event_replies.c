@@ -190,7 +190,10 @@ static const wq_field_t  ngx_http_wq_quit_fields[] = {
       offsetof(ngx_http_wq_quit_reply_t, promoted) },
 
     { "opens", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_quit_reply_t, opens_ms) }
+      offsetof(ngx_http_wq_quit_reply_t, opens_ms) },
+
+    { "hold", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_quit_reply_t, hold_ms) }
 };
 
 
