@@ -92,6 +92,7 @@ typedef struct {
     /* restore only */
     uint64_t                  idx;
     ngx_str_t                 epoch;
+    int64_t                   serial;   /* 0: of a connection made now */
     ngx_uint_t                absent;   /* unsigned  absent:1; */
 } ngx_http_wq_join_t;
 
@@ -326,8 +327,8 @@ typedef struct {
 } ngx_http_wq_ranks_reply_t;
 
 ngx_int_t ngx_http_wq_call_ranks(ngx_http_wq_link_t *link,
-    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *users,
-    ngx_uint_t n, const ngx_http_wq_reply_to_t *to);
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *instance,
+    const ngx_str_t *users, ngx_uint_t n, const ngx_http_wq_reply_to_t *to);
 ngx_int_t ngx_http_wq_decode_ranks(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_ranks_reply_t *reply);
 
