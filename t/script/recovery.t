@@ -248,6 +248,45 @@ is($back->restore('e', 'i1', 2.5 * $idx{d}, $idx{d}, $epoch, 'absent')->{status}
 well($back, 'come back');
 
 
+# who comes to one that knows nobody: a worker without streams, the API
+
+for my $seen (0, 1) {
+    WaitingQueue::Script::flush();
+    my $blind = line(capacity => 0);
+    my $what = $seen ? 'after the loss was seen' : 'before the loss is seen';
+    my %was = map { $_ => $blind->join($_)->{idx} } qw(a b c d);
+
+    $blind->leave($_) for qw(a b);
+    $epoch = $blind->positions(0)->{epoch};
+    lose() if $seen;
+    redis('FLUSHDB') if !$seen;
+    $blind->join($_, '', 'enter') for qw(x y);
+    heartbeat('i1', 1) if !$seen;
+    $blind->join('z', '', 'enter');
+    $blind->restore($_, 'i1', $was{$_}, $was{d}, $epoch) for qw(d c);
+    is_deeply($blind->line, [ qw(c d x y z) ],
+              "blind $what: stands behind all who come back");
+    over();
+    $blind->join('last');
+    is_deeply($blind->line, [ qw(c d x y z last) ], "blind $what: and so on");
+    well($blind, "blind $what");
+}
+
+WaitingQueue::Script::flush();
+my $tie = line(capacity => 0);
+my %tied = map { $_ => $tie->join($_)->{idx} } qw(a b c);
+$epoch = $tie->positions(0)->{epoch};
+$tie->leave('c');
+redis('HSET', 'WAITING_QUEUE_IDX', "r$n", $tied{b});
+redis('HSET', 'WAITING_ORIGIN', run => 'f' x 40);
+heartbeat('i1', 1);
+$tie->join('d', 'i2', 'stream', '', $tied{b});
+$tie->restore('c', 'i1', $tied{c}, $tied{c}, $epoch);
+is_deeply($tie->line, [ qw(a b c d) ], 'behind: the idx of one is no other\'s');
+cmp_ok(redis('ZSCORE', $tie->key(0), '{"userId":"d"}'), '>', $tied{c},
+       'behind: nor is it given again');
+
+
 # what a node knows of the event
 
 WaitingQueue::Script::flush();
