@@ -349,6 +349,37 @@ for my $seen (0, 1) {
     well($fast, "sold $what");
 }
 
+# what two nodes know of the seats, one of them of long ago
+
+sub seats_of {
+    my ($line, @known) = @_;
+
+    $line->call('restore_event', 10, @$_) for @known;
+    return redis('GET', $line->key(15));
+}
+
+WaitingQueue::Script::flush();
+my $stale = line(capacity => 10);
+my %sells = map { $_ => $stale->join($_, '', 'enter') } qw(a b);
+lose();
+is(seats_of($stale, [ 1, 50 ], [ 10, 41 ]), 41,
+   'seats: of who has heard of the event last');
+is(seats_of($stale, [ 1, 50 ], [ 9, 30 ]), 41, 'seats: of nobody else');
+$stale->release('a', 'sold', '', $sells{a}{token}, 'sold');
+is(seats_of($stale), 40, 'seats: one is sold meanwhile');
+is(seats_of($stale, [ 10, 41 ]), 40, 'seats: and stays so');
+is(seats_of($stale, [ 12, 39 ]), 38, 'seats: also by who knows of more');
+is($stale->stat('sold'), 13, 'seats: all that were sold');
+redis('SET', $stale->key(15), 45);
+is(seats_of($stale, [ 14, 30 ]), 45, 'seats: what the backend has said stays');
+redis('HSET', $stale->key(11), seats_back => 'rubbish');
+is(seats_of($stale, [ 15, 30 ]), 45, 'seats: rubbish says nothing');
+
+lose();
+redis('SET', $stale->key(15), 45);
+is(seats_of($stale, [ 1, 50 ], [ 10, 41 ]), 45,
+   'seats: and what it said before');
+
 WaitingQueue::Script::flush();
 my $unsaid = line(capacity => undef);
 lose();
