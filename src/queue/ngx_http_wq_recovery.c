@@ -105,6 +105,13 @@ ngx_http_wq_recovery_check(ngx_http_wq_worker_t *worker, int64_t origin)
 }
 
 
+ngx_uint_t
+ngx_http_wq_recovery_under_way(const ngx_http_wq_worker_t *worker)
+{
+    return (ngx_msec_int_t) (worker->recovery.until - ngx_current_msec) > 0;
+}
+
+
 /* from the beginning, perhaps again */
 
 static void
@@ -237,7 +244,7 @@ ngx_http_wq_recovery_tick(ngx_event_t *ev)
     worker = ngx_http_wq_timer_data(ev);
     recovery = &worker->recovery;
 
-    if ((ngx_msec_int_t) (recovery->until - ngx_current_msec) <= 0) {
+    if (!ngx_http_wq_recovery_under_way(worker)) {
         ngx_http_wq_recovery_end_node(worker);
         return;
     }
