@@ -191,6 +191,33 @@ ngx_http_wq_recovery_clients(ngx_http_wq_event_t *event)
 }
 
 
+/*
+ * Its stream has ended before the resync came to it, perhaps; Redis does
+ * nothing for one that is not missing.
+ */
+
+void
+ngx_http_wq_recovery_add(ngx_http_wq_client_t *client)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = client->event->worker;
+
+    if (!ngx_http_wq_recovery_under_way(worker) || client->missing
+        || client->state != NGX_HTTP_WQ_WAITING || client->idx == 0)
+    {
+        return;
+    }
+
+    client->missing = 1;
+    ngx_queue_insert_tail(&worker->recovery.missing, &client->queue);
+
+    if (!worker->recovery.timer.event.timer_set) {
+        ngx_http_wq_timer_set(&worker->recovery.timer, 1);
+    }
+}
+
+
 void
 ngx_http_wq_recovery_drop(ngx_http_wq_client_t *client)
 {

@@ -9,7 +9,10 @@ use WaitingQueue::Nodes;
 
 my $nodes = WaitingQueue::Nodes->new(
     nodes => 1, workers => 1, http => 'waiting_queue_interval 30s;',
-    locations => { sale => 'waiting_queue_capacity 0;' });
+    locations => {
+        sale => 'waiting_queue_capacity 0;',
+        brief => 'waiting_queue_capacity 0; waiting_queue_grace 100ms;',
+    });
 
 
 # all is lost just behind a heartbeat: it takes a second until one tells
@@ -20,7 +23,7 @@ sub lose {
 }
 
 
-my $line = $nodes->line('sale', 'e1');
+my $line = $nodes->line('brief', 'e1');
 my @s = $line->joins(qw(a b));
 
 lose();
@@ -29,5 +32,29 @@ $nodes->run_until(sub { "@{ $line->waiting }" eq 'a b' }, 10,
 cmp_ok($nodes->call('HGET', 'WAITING_ORIGIN', 'until'), '>', 1000 * time,
        'a long interval: in time');
 is_deeply([ $line->wrong ], [], 'a long interval: the books are right');
+
+$_->close for @s;
+
+
+# one goes away when the loss is known, and before anybody has asked for him
+
+my $away = $nodes->line('sale', 'e2');
+my ($stays, $goes) = $away->joins(qw(c d));
+my $absent = sub { (grep { $_->{absent} } $nodes->node(0)->rows) > 0 };
+
+$nodes->run_until(sub { !$absent->() }, 10, 'away: nobody was before');
+$nodes->call('ACL', 'SETUSER', 'default', '-zrank');
+lose();
+$nodes->run_until(sub {
+    ($nodes->call('HGET', 'WAITING_ORIGIN', 'until') || 0) > 0;
+}, 10, 'away: the loss is seen');
+$nodes->rounds(1, 'heartbeats');
+$goes->close;
+$nodes->run_until($absent, 10, 'away: one has gone');
+$nodes->call('ACL', 'SETUSER', 'default', '+zrank');
+$nodes->run_until(sub { "@{ $away->waiting }" eq 'c d' }, 10,
+                  'away: and has his place all the same');
+$nodes->run_until(sub { !$away->wrong }, 10, 'away: the books are right');
+$stays->close;
 
 $nodes->finish;
