@@ -16,13 +16,32 @@
 
 -- @include time
 
+-- What was put there by hand in place of one of these is taken away: else there
+-- would be no round any more, in no event.
+local function mend(key, type)
+    local found = redis.call('TYPE', key).ok
+
+    if found ~= type and found ~= 'none' then
+        redis.call('DEL', key)
+    end
+end
+
 local function tasks()
+    mend(KEYS[1], 'list')
     return redis.call('LLEN', KEYS[1])
+end
+
+if redis.call('PTTL', KEYS[3]) == -1 then
+    -- nobody leads for ever
+    redis.call('DEL', KEYS[3])
 end
 
 if not redis.call('SET', KEYS[3], ARGV[1], 'NX', 'PX', ARGV[2]) then
     return { 0, tasks(), {} }
 end
+
+mend(KEYS[2], 'set')
+mend(KEYS[5], 'hash')
 
 -- What was put there by hand and names no event, or no instance, is taken out:
 -- nobody else ever would.
@@ -61,6 +80,11 @@ local now, round = now_ms(), tonumber(ARGV[2])
 local times = redis.call('HMGET', KEYS[5], 'since', 'last', 'turn')
 local since = tonumber(times[1] or '') or now
 
+if since > now or since ~= since then
+    -- a clock was set back, or it is nonsense
+    since = now
+end
+
 if now - (tonumber(times[2] or '') or 0) > math.max(3 * round, 3000) then
     since = now
 end
@@ -76,7 +100,10 @@ if now - since >= tonumber(ARGV[3]) then
     -- All in turn: those for whom a long grace time is waited must not keep
     -- others from being looked at.
     if count > 10 then
-        first = (math.floor(tonumber(times[3] or '') or 0) + 10) % count
+        local turn = tonumber(times[3] or '') or 0
+
+        first = turn >= 0 and turn < 2 ^ 53
+                and (math.floor(turn) + 10) % count or 0
         redis.call('HSET', KEYS[5], 'turn', first)
     end
 

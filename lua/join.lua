@@ -118,7 +118,7 @@ if not direct and mode == 'visit' then
     return answer(call, 'none')
 end
 
-idx = line.next_idx(tonumber(ARGV[8]))
+idx = line.next_idx(tonumber(ARGV[8]), origin.least_idx(now, serial))
 event.count('joined', 1)
 
 if not direct then

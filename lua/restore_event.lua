@@ -21,6 +21,17 @@ local _, since = origin.read()
 local values = setting.read()
 local changed = false
 
+-- The seats that were put back in this hold, as a node has reported them, if
+-- nobody but those who were let in has changed the count since.
+local function seats_back(anew)
+    local word = redis.call('HGET', key.stats, 'seats_back') or ''
+    local of, n = word:match('^(%d+) (%d+)$')
+
+    n = of == string.format('%.0f', since or 0) and tonumber(n)
+
+    return n and event.seats() == math.max(n - anew, 0) and n
+end
+
 if origin.left(now) == 0 then
     return { 0 }
 end
@@ -32,16 +43,25 @@ if anew > 0 then
     event.set_sold_anew(since, anew)
 end
 
+local latest = sold + anew >= event.counter('sold')
+
 if sold + anew > event.counter('sold') then
     event.set_stat('sold', string.format('%.0f', sold + anew))
     changed = true
 end
 
-if seats >= 0
-    and redis.call('SET', key.seats,
-                   string.format('%.0f', math.max(seats - anew, 0)), 'NX')
-then
-    changed = true
+-- Of two nodes the one that has heard of the event last may come second.
+if seats >= 0 then
+    local back = latest and seats_back(anew)
+
+    if redis.call('SET', key.seats,
+                  string.format('%.0f', math.max(seats - anew, 0)),
+                  back and seats < back and 'XX' or 'NX')
+    then
+        redis.call('HSET', key.stats, 'seats_back',
+                   string.format('%.0f %.0f', since or 0, seats))
+        changed = true
+    end
 end
 
 if capacity > 0 and not values.capacity and not event.stat('capacity') then

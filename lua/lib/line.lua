@@ -79,12 +79,12 @@ end
 
 -- The idx of a newcomer: behind everybody, whatever became of the counter.
 -- After a loss of data nobody knows all that was given: those who come then
--- stand far behind all that the caller knew, so that there is room for everybody
--- who comes back.
-function line.next_idx(known)
+-- stand far behind all that the caller knew, and not before the least, so that
+-- there is room for everybody who comes back.
+function line.next_idx(known, least)
     local given = redis.pcall('HINCRBY', key.idx, event.id, 1)
     local counted = is_idx(given)
-    local idx = counted and given or 1
+    local idx = math.max(counted and given or 1, least)
 
     if is_idx(known) and idx <= known then
         idx = known + 1000001

@@ -49,6 +49,20 @@ function origin.left(now)
     return left > 0 and left <= origin.most and math.ceil(left) or 0
 end
 
+-- The least idx of one who comes now.  As long as somebody may be put back it is
+-- the time since when the data are there, in us: behind all that was given
+-- before, even where nobody who is asked knows of it, and before all that will
+-- be given after another loss.
+function origin.least_idx(now, us)
+    if origin.left(now) == 0 then
+        return 0
+    end
+
+    local _, since = origin.read()
+
+    return since or us
+end
+
 -- Somebody was put back: there may be more of them.
 function origin.extend(now)
     local _, since, till = origin.read()

@@ -28,6 +28,9 @@
 /* entries of one tick; beyond it all ranks are asked for */
 #define NGX_HTTP_WQ_BROADCASTER_ENTRIES  65536
 
+/* the longest time between two ticks while places may be missing, in ms */
+#define NGX_HTTP_WQ_BROADCASTER_RECOVERY  1000
+
 /* for so long the message of a promotion may be on its way */
 #define NGX_HTTP_WQ_BROADCASTER_OVERDUE  2000
 
@@ -108,6 +111,12 @@ ngx_http_wq_broadcaster_resync(ngx_http_wq_worker_t *worker)
     {
         ((ngx_http_wq_event_t *) node)->resync = 1;
     }
+
+    /* whatever the interval: people are let in again before it may be over */
+
+    if (worker->broadcaster.timer.event.timer_set) {
+        ngx_http_wq_timer_set(&worker->broadcaster.timer, 1);
+    }
 }
 
 
@@ -131,13 +140,19 @@ ngx_http_wq_broadcaster_forget(ngx_http_wq_event_t *event)
 static void
 ngx_http_wq_broadcaster_tick(ngx_event_t *ev)
 {
+    ngx_msec_t             interval;
     ngx_rbtree_node_t     *node;
     ngx_http_wq_event_t   *event;
     ngx_http_wq_worker_t  *worker;
 
     worker = ngx_http_wq_timer_data(ev);
+    interval = worker->conf->interval;
 
-    ngx_http_wq_timer_set(&worker->broadcaster.timer, worker->conf->interval);
+    if (ngx_http_wq_recovery_under_way(worker)) {
+        interval = ngx_min(interval, NGX_HTTP_WQ_BROADCASTER_RECOVERY);
+    }
+
+    ngx_http_wq_timer_set(&worker->broadcaster.timer, interval);
 
     if (worker->events.root == worker->events.sentinel) {
         return;

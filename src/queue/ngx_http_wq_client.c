@@ -685,6 +685,7 @@ ngx_http_wq_client_absent(ngx_http_wq_client_t *client, ngx_uint_t told)
     }
 
     ngx_http_wq_grace_add(client, passed < grace ? grace - passed : 0);
+    ngx_http_wq_recovery_add(client);
 }
 
 

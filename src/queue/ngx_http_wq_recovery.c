@@ -105,6 +105,13 @@ ngx_http_wq_recovery_check(ngx_http_wq_worker_t *worker, int64_t origin)
 }
 
 
+ngx_uint_t
+ngx_http_wq_recovery_under_way(const ngx_http_wq_worker_t *worker)
+{
+    return (ngx_msec_int_t) (worker->recovery.until - ngx_current_msec) > 0;
+}
+
+
 /* from the beginning, perhaps again */
 
 static void
@@ -184,6 +191,33 @@ ngx_http_wq_recovery_clients(ngx_http_wq_event_t *event)
 }
 
 
+/*
+ * Its stream has ended before the resync came to it, perhaps; Redis does
+ * nothing for one that is not missing.
+ */
+
+void
+ngx_http_wq_recovery_add(ngx_http_wq_client_t *client)
+{
+    ngx_http_wq_worker_t  *worker;
+
+    worker = client->event->worker;
+
+    if (!ngx_http_wq_recovery_under_way(worker) || client->missing
+        || client->state != NGX_HTTP_WQ_WAITING || client->idx == 0)
+    {
+        return;
+    }
+
+    client->missing = 1;
+    ngx_queue_insert_tail(&worker->recovery.missing, &client->queue);
+
+    if (!worker->recovery.timer.event.timer_set) {
+        ngx_http_wq_timer_set(&worker->recovery.timer, 1);
+    }
+}
+
+
 void
 ngx_http_wq_recovery_drop(ngx_http_wq_client_t *client)
 {
@@ -237,7 +271,7 @@ ngx_http_wq_recovery_tick(ngx_event_t *ev)
     worker = ngx_http_wq_timer_data(ev);
     recovery = &worker->recovery;
 
-    if ((ngx_msec_int_t) (recovery->until - ngx_current_msec) <= 0) {
+    if (!ngx_http_wq_recovery_under_way(worker)) {
         ngx_http_wq_recovery_end_node(worker);
         return;
     }

@@ -772,6 +772,37 @@ sub now_us {
     redis('ZADD', 'WAITING_INSTANCES', map { ($_, "dead$_") } 1 .. 20);
     is(scalar @{$round->('i2', 1000, 5000)->[2]}, 20,
        'a round: ten of the dead at most');
+
+    # nonsense in the place of what a round needs
+    for my $rubbish (qw(nan inf -inf 1e300), '') {
+        redis('DEL', 'PROMOTION_LEASE');
+        redis('HSET', 'PROMOTION_ROUND', since => 1, turn => $rubbish);
+        is(scalar @{$round->('i2', 1000, 5000)->[2]}, 20,
+           "a round: turn \"$rubbish\" keeps no dead from being found");
+    }
+
+    for my $since (qw(nan inf 9000000000000)) {
+        redis('DEL', 'PROMOTION_LEASE');
+        redis('HSET', 'PROMOTION_ROUND', since => $since);
+        $round->('i2', 1000, 5000);
+        like(redis('HGET', 'PROMOTION_ROUND', 'since'), qr/^1\d{12}$/,
+             "a round: since $since does not keep them for ever");
+    }
+
+    for my $key (@keys[1, 2, 3, 5]) {
+        redis('DEL', @keys[1 .. 3]);
+        redis('SADD', 'WAITING_EVENTS', 't1');
+        redis('DEL', $key);
+        redis('SET', $key, 'rubbish');
+        is($round->('i2', 1000, 5000)->[0], 1,
+           "a round: rubbish for $key stops none");
+        redis('SADD', 'WAITING_EVENTS', 't1');
+        redis('DEL', 'PROMOTION_LEASE');
+        is_deeply([ @{$round->('i2', 1000, 5000)}[0, 1] ], [ 1, 1 ],
+                  "a round: rubbish for $key, and all goes on");
+    }
+
+    redis('DEL', @keys[1 .. 5]);
 }
 
 

@@ -326,6 +326,43 @@ cmp_ok($gives->{hold}, '>', 4000, 'but perhaps only now');
 $gives->restore_lease('a', $given);
 is_deeply([ @{$gives->quit('a')}, $gives->{hold} ], [ 1, 0, 0 ],
           'quit: what was put back');
+# who comes to one that knows nobody: a worker without streams, the API
+
+for my $seen (0, 1) {
+    WaitingQueue::Script::flush();
+    my $blind = line(capacity => 0);
+    my $what = $seen ? 'after the loss was seen' : 'before the loss is seen';
+    my %was = map { $_ => $blind->join($_)->{idx} } qw(a b c d);
+
+    $blind->leave($_) for qw(a b);
+    $epoch = $blind->positions(0)->{epoch};
+    lose() if $seen;
+    redis('FLUSHDB') if !$seen;
+    $blind->join($_, '', 'enter') for qw(x y);
+    heartbeat('i1', 1) if !$seen;
+    $blind->join('z', '', 'enter');
+    $blind->restore($_, 'i1', $was{$_}, $was{d}, $epoch) for qw(d c);
+    is_deeply($blind->line, [ qw(c d x y z) ],
+              "blind $what: stands behind all who come back");
+    over();
+    $blind->join('last');
+    is_deeply($blind->line, [ qw(c d x y z last) ], "blind $what: and so on");
+    well($blind, "blind $what");
+}
+
+WaitingQueue::Script::flush();
+my $tie = line(capacity => 0);
+my %tied = map { $_ => $tie->join($_)->{idx} } qw(a b c);
+$epoch = $tie->positions(0)->{epoch};
+$tie->leave('c');
+redis('HSET', 'WAITING_QUEUE_IDX', "r$n", $tied{b});
+redis('HSET', 'WAITING_ORIGIN', run => 'f' x 40);
+heartbeat('i1', 1);
+$tie->join('d', 'i2', 'stream', '', $tied{b});
+$tie->restore('c', 'i1', $tied{c}, $tied{c}, $epoch);
+is_deeply($tie->line, [ qw(a b c d) ], 'behind: the idx of one is no other\'s');
+cmp_ok(redis('ZSCORE', $tie->key(0), '{"userId":"d"}'), '>', $tied{c},
+       'behind: nor is it given again');
 
 
 # what a node knows of the event
@@ -389,6 +426,37 @@ for my $seen (0, 1) {
     is($fast->stat('sold'), 15, "sold $what: not once more after another loss");
     well($fast, "sold $what");
 }
+
+# what two nodes know of the seats, one of them of long ago
+
+sub seats_of {
+    my ($line, @known) = @_;
+
+    $line->call('restore_event', 10, @$_) for @known;
+    return redis('GET', $line->key(15));
+}
+
+WaitingQueue::Script::flush();
+my $stale = line(capacity => 10);
+my %sells = map { $_ => $stale->join($_, '', 'enter') } qw(a b);
+lose();
+is(seats_of($stale, [ 1, 50 ], [ 10, 41 ]), 41,
+   'seats: of who has heard of the event last');
+is(seats_of($stale, [ 1, 50 ], [ 9, 30 ]), 41, 'seats: of nobody else');
+$stale->release('a', 'sold', '', $sells{a}{token}, 'sold');
+is(seats_of($stale), 40, 'seats: one is sold meanwhile');
+is(seats_of($stale, [ 10, 41 ]), 40, 'seats: and stays so');
+is(seats_of($stale, [ 12, 39 ]), 38, 'seats: also by who knows of more');
+is($stale->stat('sold'), 13, 'seats: all that were sold');
+redis('SET', $stale->key(15), 45);
+is(seats_of($stale, [ 14, 30 ]), 45, 'seats: what the backend has said stays');
+redis('HSET', $stale->key(11), seats_back => 'rubbish');
+is(seats_of($stale, [ 15, 30 ]), 45, 'seats: rubbish says nothing');
+
+lose();
+redis('SET', $stale->key(15), 45);
+is(seats_of($stale, [ 1, 50 ], [ 10, 41 ]), 45,
+   'seats: and what it said before');
 
 WaitingQueue::Script::flush();
 my $unsaid = line(capacity => undef);
