@@ -357,9 +357,9 @@ ngx_http_wq_visit_has_quit(void *data, ngx_http_wq_result_t *result)
 
 /*
  * Redis knows of no lease, and may have lost it: one that this node knows, of
- * this token or, where that is empty, of any, is put back, and then the question
- * is asked again.  1: so it is, and the handler will be called; it may have been
- * by the time that this returns.
+ * this token or, where that is empty, of any, is put back, and then the
+ * question is asked again.  1: so it is, and the handler will be called; it may
+ * have been by the time that this returns.
  */
 
 static ngx_uint_t

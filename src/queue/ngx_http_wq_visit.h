@@ -91,8 +91,9 @@ void ngx_http_wq_visit_close(ngx_http_wq_visit_t *visit);
  * The questions: whether the token is good; whether the user can come in, with
  * the capacity that the service said, or negative; how the user stands; and
  * whether there was a place or a lease that the user, who goes, had.  A lease
- * that this node knows and Redis may have lost is put back first.  NGX_OK: the handler will be called, not before this returns. NGX_BUSY: too
- * much is asked already; any other: Redis cannot be asked.
+ * that this node knows and Redis may have lost is put back first.  NGX_OK: the
+ * handler will be called, not before this returns. NGX_BUSY: too much is asked
+ * already; any other: Redis cannot be asked.
  *
  * What the answer says of a lease is known to the node by then.
  */

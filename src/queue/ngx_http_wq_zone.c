@@ -129,6 +129,10 @@ ngx_http_wq_zone_set_origin(ngx_http_wq_zone_t *zone, int64_t origin)
     before = zone->shared->origin;
     zone->shared->origin = origin;
 
+    if (before != origin) {
+        ngx_http_wq_zone_events_lost(&zone->shared->events);
+    }
+
     ngx_shmtx_unlock(&zone->shpool->mutex);
 
     return before && before != origin;

@@ -76,14 +76,24 @@ ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
     uint64_t                   entered;
     ngx_http_wq_zone_event_t  *e;
 
-    if (figures->hold_ms) {
-        /* what was known before is what can be put back */
-        return;
-    }
-
     entered = ngx_http_wq_figures_entered(figures);
 
     ngx_shmtx_lock(&zone->shpool->mutex);
+
+    if (figures->hold_ms) {
+        /* what was known before is what can be put back */
+
+        e = ngx_http_wq_zone_event_find(&zone->shared->events,
+                                        ngx_crc32_short(event->data,
+                                                        event->len), event);
+
+        if (e) {
+            e->held_sold = figures->sold;
+            e->held_seats = figures->seats;
+        }
+
+        goto done;
+    }
 
     e = ngx_http_wq_zone_event_get(zone, event);
 
@@ -119,6 +129,32 @@ ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
 done:
 
     ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+void
+ngx_http_wq_zone_events_lost(ngx_http_wq_events_t *events)
+{
+    ngx_rbtree_node_t         *node;
+    ngx_http_wq_zone_event_t  *e;
+
+    if (events->rbtree.root == &events->sentinel) {
+        return;
+    }
+
+    for (node = ngx_rbtree_min(events->rbtree.root, &events->sentinel);
+         node;
+         node = ngx_rbtree_next(&events->rbtree, node))
+    {
+        e = (ngx_http_wq_zone_event_t *) node;
+
+        if (e->held_sold > e->figures.sold) {
+            e->figures.sold = e->held_sold;
+            e->figures.seats = e->held_seats;
+        }
+
+        e->held_sold = 0;
+    }
 }
 
 

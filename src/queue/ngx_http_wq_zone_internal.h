@@ -48,6 +48,11 @@ typedef struct {
 
     ngx_http_wq_figures_t      figures;
     ngx_msec_t                 reported;
+
+    /* reported while lost data are put back: not to be added to once more */
+    int64_t                    held_sold;
+    int64_t                    held_seats;
+
     wq_throughput_t            throughput;  /* of users let in */
     wq_flow_t                  flow;        /* of those in line */
 
@@ -161,6 +166,10 @@ void ngx_http_wq_zone_add_totals(ngx_http_wq_totals_t *totals,
 
 
 void ngx_http_wq_zone_events_init(ngx_http_wq_events_t *events);
+
+/* for a caller that holds the mutex: the data were lost, perhaps once more */
+
+void ngx_http_wq_zone_events_lost(ngx_http_wq_events_t *events);
 
 void ngx_http_wq_zone_endings_init(ngx_http_wq_endings_left_t *endings);
 

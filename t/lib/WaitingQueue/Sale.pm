@@ -84,7 +84,9 @@ sub new {
 
     $self->{redis} = start_redis(
         socket => 1,
-        options => [ appendonly => 'yes', 'repl-diskless-sync-delay' => 0 ]);
+        # what it has answered is not lost by a crash: that is another fault
+        options => [ appendonly => 'yes', appendfsync => 'always',
+                     'repl-diskless-sync-delay' => 0 ]);
 
     # node2 goes by a name, behind which another Redis may stand, or none
     $self->{socket} = $self->{redis}->path . '.name';
@@ -367,6 +369,7 @@ sub _in {
     return if !$first;
 
     $self->{let_in}++;
+    $self->{let_in_at}{ $user->{name} } //= time;
     _note($user, 'is let in');
     $user->{plan} = choose($user->{chance}, 66 => 'done', 8 => 'sold',
                            8 => 'no-show', 8 => 'silent', 10 => 'delete');
@@ -785,7 +788,8 @@ sub _look_at_redis {
 
 # Whoever is in came before all who are in line, for places are given in order
 # and people let in from the head.  Those let in before data were lost may be
-# known while somebody in front of them is not.
+# known while somebody in front of them is not; and a lease that was used after
+# that says when, and not when it was given.
 
 sub _check_order {
     my ($self, $snapshot) = @_;
@@ -800,13 +804,16 @@ sub _check_order {
         my ($its, $since) = $snapshot->{lease}{$name}
                             =~ /"idx":(\d+).*"since":(\d+)/ or next;
 
+        $self->{let_in_at}{$name} //= $since / 1000;
+
         $self->problem('order', "$name is in with $its, and $first in line "
                                 . "with $idx",
                        { history => [
                            map { ($_->{name}, @{ $_->{history} }) }
                            grep { $_->{name} eq $name
                                   || $_->{name} eq $first } $self->users ] })
-            if $its > $idx && $since / 1000 > $self->{lost_at};
+            if $its > $idx
+               && $self->{let_in_at}{$name} > $self->{lost_at};
     }
 }
 
