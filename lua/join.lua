@@ -122,7 +122,7 @@ idx = line.next_idx(tonumber(ARGV[8]), origin.least_idx(now, serial))
 event.count('joined', 1)
 
 if not direct then
-    line.put(user, idx, instance, now)
+    line.put(user, idx, instance, now, instance ~= '' and serial)
 
     if instance == '' then
         line.see(user, now)
@@ -140,9 +140,13 @@ rate.spend(values, now, 1)
 
 if mode == 'enter' then
     event.count('entered', 1)
-    l = lease.give(user, idx, instance, 'entered', now, values.ttl, seed)
+    l = { state = 'entered' }
 else
-    l = lease.give(user, idx, instance, 'ready', now, values.claim, seed)
+    l = { state = 'ready' }
 end
+
+l.idx, l.instance, l.serial = idx, instance, instance ~= '' and serial
+lease.give(user, l, now, l.state == 'ready' and values.claim or values.ttl,
+           seed)
 
 return answer(call, l.state, { lease = l })

@@ -5,7 +5,9 @@
 -- ARGV[2]  the user
 -- ARGV[3]  random seed for tokens
 -- returns  { 1 if there was a place or a lease, else 0; promoted; ms after which
---            the rate lets in the next (0: that is not what they wait for) }
+--            the rate lets in the next (0: that is not what they wait for); for
+--            how many ms nobody is let in, because data were lost: perhaps what
+--            the user had, too }
 -- cost     O(log n) of those in line
 
 -- @include time
@@ -28,13 +30,13 @@ if idx then
     event.count('left', 1)
     event.announce('expired', user, instance, idx)
 
-    return { 1, 0, 0 }
+    return { 1, 0, 0, 0 }
 end
 
 local l = lease.find(user, now, seed)
 
 if not l then
-    return { 0, 0, 0 }
+    return { 0, 0, 0, origin.left(now) }
 end
 
 lease.finish(user, l, now)
@@ -49,4 +51,4 @@ local promoted = promote(values, now, seed, 1000)
 
 event.publish_slots()
 
-return { 1, promoted, rate.opens(values, now) }
+return { 1, promoted, rate.opens(values, now), 0 }

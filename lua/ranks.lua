@@ -1,18 +1,26 @@
 -- ranks.lua: where some users stand, all at one moment.
 --
 -- KEYS     of the event, see lib/event.lua
--- ARGV[2+] users, at most 500
+-- ARGV[2]  the instance that holds their connections
+-- ARGV[3+] users, at most 500
 -- returns  { total, promoted, gone, joined, epoch or empty, ranks: from 0, or
---            -1 for who is not in line, one for each user }
+--            -1 for who is not in line, or is held by another instance; one for
+--            each user }
 -- cost     O(users * log n) of those in line; writes nothing
 
 -- @include event
 -- @include line
 
 local ranks = {}
+local records = {}
 
-for i = 2, #ARGV do
-    ranks[i - 1] = line.rank(ARGV[i]) or -1
+if #ARGV > 2 then
+    records = redis.call('HMGET', key.record, unpack(ARGV, 3))
+end
+
+for i, record in ipairs(records) do
+    ranks[i] = line.holder(record or '') == ARGV[2] and line.rank(ARGV[i + 2])
+               or -1
 end
 
 return {

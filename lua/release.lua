@@ -12,7 +12,8 @@
 --          new one, nor sell a seat twice; empty: any
 -- ARGV[7]  the counter of the reason: done, sold, left, expired
 -- returns  { 1 if there was a lease, or a seat was sold; promoted; ms after which
---            the rate lets in the next (0: that is not what they wait for) }
+--            the rate lets in the next (0: that is not what they wait for);
+--            figures }
 -- cost     O(log n) of those in line
 
 -- @include time
@@ -23,6 +24,7 @@
 -- @include lease
 -- @include rate
 -- @include promote
+-- @include figures
 
 local user, how, seed = ARGV[2], ARGV[3], ARGV[4]
 local token = ARGV[6]
@@ -33,12 +35,19 @@ local ours = l
              and (token == '' or l.token == token)
              and (how ~= 'untold' or l.state == 'ready' and not l.told)
 
+-- What was sold is known to the node by the answer, not with the next report:
+-- should Redis lose it, it is put back.
+local function answer(released, promoted, opens, values)
+    return { released, promoted, opens,
+             figures.all(values or setting.read(), figures.drift(), now) }
+end
+
 if how == 'sold' and token ~= '' then
     -- By then the lease may have lapsed, and be gone: what was sold is sold.
     local mark = lease.mark(user, token)
 
     if redis.call('GET', mark) == 'sold' then
-        return { 0, 0, 0 }
+        return answer(0, 0, 0)
     end
 
     -- longer than anybody repeats it
@@ -51,7 +60,7 @@ elseif not ours and (how ~= 'sold' or not lease.find(user, 0, seed)) then
                    'PX', origin.most)
     end
 
-    return { 0, 0, 0 }
+    return answer(0, 0, 0)
 end
 
 event.count(how == 'sold' and 'sold' or ARGV[7], 1)
@@ -70,9 +79,10 @@ elseif how == 'sold' and not l then
     lease.take_back(user)
 end
 
--- where nobody counts seats, one less than unknown is not sold out
+-- where nobody counts seats, one less than unknown is not sold out; and what was
+-- written there by hand may be no number
 if how == 'sold' and redis.call('EXISTS', key.seats) == 1 then
-    redis.call('DECR', key.seats)
+    redis.pcall('DECR', key.seats)
 end
 
 local values = setting.read()
@@ -83,4 +93,4 @@ local promoted = promote(values, now, seed, 1000)
 
 event.publish_slots()
 
-return { 1, promoted, rate.opens(values, now) }
+return answer(1, promoted, rate.opens(values, now), values)

@@ -1,7 +1,8 @@
 -- restore.lua: puts a connected user back with the old idx after Redis has lost
 -- data.  Who is known, in line or in, stays there and is held by the caller,
--- unless another instance that is alive does so: who stands further behind, as
--- one who has come anew, gets the old idx, and that instance is told.
+-- unless another instance that is alive does so with a newer connection: who
+-- stands further behind, as one who has come anew, gets the old idx, and that
+-- instance is told.
 --
 -- KEYS     of the event, see lib/event.lua
 -- ARGV[2]  the user
@@ -13,6 +14,7 @@
 -- ARGV[8]  random seed
 -- ARGV[9]  "absent": nobody is connected, and the place is kept for a while: who
 --          is known is left as it is
+-- ARGV[10] serial of the connection, see join.lua; 0: of one that is made now
 -- returns  as join.lua, but never unknown: a place is kept without a capacity;
 --          and replaced if the user has a newer connection elsewhere
 -- cost     O(log n) of those in line
@@ -30,6 +32,11 @@ local user, instance, seed = ARGV[2], ARGV[3], ARGV[8]
 local idx = tonumber(ARGV[4])
 local now, serial = now_ms()
 local values, changed = setting.take(ARGV[6], '')
+
+if ARGV[10] ~= '0' then
+    serial = tonumber(ARGV[10])
+end
+
 local call = { seed = seed, changed = changed, serial = serial, now = now,
                values = values or setting.read() }
 
@@ -42,12 +49,13 @@ line.raise_idx(math.max(idx, tonumber(ARGV[5])))
 
 local absent = ARGV[9] == 'absent'
 
--- The caller has missed that the user has gone elsewhere: whoever joined there
--- is the newer of the two.
-local function held_by_another(holder)
+-- The caller has missed that the user has gone elsewhere.  Or the user has come
+-- from there, and it is Redis that has lost that.
+local function held_by_another(holder, its_serial)
     local heartbeat = redis.call('ZSCORE', key.instances, holder)
 
     return holder ~= instance and (tonumber(heartbeat or '') or 0) > 0
+           and not (its_serial and its_serial < serial)
 end
 
 local l, lapsed = lease.find(user, now, seed)
@@ -57,7 +65,7 @@ if l then
         return answer(call, l.state, { lease = l })
     end
 
-    if held_by_another(l.instance) then
+    if held_by_another(l.instance, l.serial) then
         return answer(call, 'replaced', { lease = l })
     end
 
@@ -70,11 +78,11 @@ local known = line.idx(user)
 
 -- Who has come anew before this could be said stands where he stood.
 if known and known > idx then
-    local holder, since = line.record(user)
+    local holder, since, its_serial = line.record(user)
 
     line.note(known, 'idx')
     line.note(idx, 'back')
-    line.put(user, idx, holder, since)
+    line.put(user, idx, holder, since, its_serial)
     event.count('restored', 1)
     origin.extend(now)
 
@@ -90,7 +98,9 @@ if known then
         return answer(call, 'waiting', { idx = known, rank = line.rank(user) })
     end
 
-    if held_by_another((line.record(user))) then
+    local holder, _, its_serial = line.record(user)
+
+    if held_by_another(holder, its_serial) then
         return answer(call, 'replaced', { idx = known })
     end
 
@@ -106,7 +116,7 @@ if lapsed then
 end
 
 line.note(idx, 'back')
-line.put(user, idx, instance, now)
+line.put(user, idx, instance, now, serial)
 event.count('restored', 1)
 origin.extend(now)
 

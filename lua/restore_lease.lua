@@ -58,8 +58,11 @@ if l then
     l.token = token
 else
     -- Let in by what was lost, the user stands in line again, or has come anew.
-    l = { idx = idx, instance = line.record(user), token = token, ends = ends,
-          state = state, since = since, waited = tonumber(ARGV[8]) }
+    local instance, _, serial = line.record(user)
+
+    l = { idx = idx, instance = instance, serial = serial, token = token,
+          ends = ends, state = state, since = since,
+          waited = tonumber(ARGV[8]) }
 
     if line.leave(user) then
         event.count('left', 1)

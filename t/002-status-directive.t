@@ -164,6 +164,7 @@ my %fields = (
     redis => { address => qr/^127\.0\.0\.1:\d+$/, db => 'n', timeoutMs => 'n',
                maxInFlight => 'n' },
     tokens => { map { $_ => 'n' } qw(known room evicted) },
+    endings => 'n',
     processes => [ \%process ],
     events => [ \%event ],
 );
@@ -499,6 +500,7 @@ Cache-Control: no-store
         'waiting_queue_redis_up', 'waiting_queue_redis_in_flight',
         'waiting_queue_redis_state', 'waiting_queue_tokens_known',
         'waiting_queue_tokens_room', 'waiting_queue_tokens_evicted_total',
+        'waiting_queue_endings',
         values %link_counters, values %process_counters,
         values %process_gauges,
         map { "waiting_queue_redis_round_trip_seconds_$_" }

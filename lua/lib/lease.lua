@@ -16,6 +16,7 @@ function lease.read(user)
         idx = tonumber(record:match('"idx":(%d+)') or '') or 0,
         token = redis.call('GET', key.token .. user) or nil,
         instance = record:match('"instanceId":"([^"]*)"') or '',
+        serial = tonumber(record:match('"serial":(%d+)') or ''),
         state = record:match('"state":"entered"') and 'entered' or 'ready',
         since = tonumber(record:match('"since":(%d+)') or ''),
         waited = tonumber(record:match('"waited":(%d+)') or '') or 0,
@@ -53,18 +54,19 @@ function lease.write(user, l)
                .. ',"instanceId":"' .. l.instance .. '","state":"' .. l.state
                .. '","since":' .. string.format('%.0f', l.since)
                .. ',"waited":' .. string.format('%.0f', l.waited)
+               .. (l.serial and ',"serial":'
+                   .. string.format('%.0f', l.serial) or '')
                .. (l.told and ',"told":true}' or '}'))
     redis.call('SADD', key.events, event.id)
 end
 
--- Takes a slot: the caller has seen that there is one.  since: when the user
--- came; told: who knows, or will, without a stream.
-function lease.give(user, idx, instance, state, now, ms, seed, since, told)
-    local l = {
-        ends = now + ms, idx = idx, instance = instance, state = state,
-        since = now, token = lease.new_token(user, idx, seed),
-        waited = math.max(now - (since or now), 0), told = told,
-    }
+-- Takes a slot, for so many ms: the caller has seen that there is one, and says
+-- of the lease what is known by then: idx, instance, serial, state; came, when
+-- the user did; told, of who knows, or will, without a stream.
+function lease.give(user, l, now, ms, seed)
+    l.ends, l.since = now + ms, now
+    l.token = lease.new_token(user, l.idx, seed)
+    l.waited = math.max(now - (l.came or now), 0)
 
     lease.write(user, l)
     event.slots_changed = true
@@ -77,7 +79,7 @@ end
 function lease.hold(user, l, instance, serial)
     local previous = l.instance
 
-    l.instance = instance
+    l.instance, l.serial = instance, serial
     lease.write(user, l)
     event.replace(user, previous, instance, l.idx, l, serial)
 

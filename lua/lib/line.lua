@@ -19,21 +19,29 @@ function line.rank(user)
     return redis.call('ZRANK', key.waiting, line.member(user))
 end
 
--- The instance that holds the user's connection, empty for who has none; and
--- when the user came, in ms: as far as the record tells.
+-- The instance in a record, empty where there is none.
+function line.holder(record)
+    return record:match('"instanceId":"([^"]*)"') or ''
+end
+
+-- The instance that holds the user's connection, empty for who has none; when
+-- the user came, in ms; and the serial of the connection: as far as the record
+-- tells.
 function line.record(user)
     local record = redis.call('HGET', key.record, user) or ''
 
-    return record:match('"instanceId":"([^"]*)"') or '',
-           tonumber(record:match('"since":(%d+)') or '')
+    return line.holder(record), tonumber(record:match('"since":(%d+)') or ''),
+           tonumber(record:match('"serial":(%d+)') or '')
 end
 
-function line.write(user, idx, instance, since)
+function line.write(user, idx, instance, since, serial)
     redis.call('HSET', key.record, user,
                '{"userId":"' .. user .. '","eventId":"' .. event.id
                .. '","idx":' .. string.format('%.0f', idx)
                .. ',"instanceId":"' .. instance .. '","since":'
-               .. string.format('%.0f', since or 0) .. '}')
+               .. string.format('%.0f', since or 0)
+               .. (serial and ',"serial":' .. string.format('%.0f', serial)
+                   or '') .. '}')
     redis.call('HSET', key.user_ids, user, 'true')
     redis.call('SADD', key.events, event.id)
 end
@@ -43,16 +51,16 @@ end
 function line.hold(user, idx, instance, serial)
     local previous, since = line.record(user)
 
-    line.write(user, idx, instance, since)
+    line.write(user, idx, instance, since, serial)
     redis.call('ZREM', key.seen, user)
     event.replace(user, previous, instance, idx, nil, serial)
 
     return previous
 end
 
-function line.put(user, idx, instance, since)
+function line.put(user, idx, instance, since, serial)
     redis.call('ZADD', key.waiting, idx, line.member(user))
-    line.write(user, idx, instance, since)
+    line.write(user, idx, instance, since, serial)
 end
 
 -- The user has asked without a stream: a place that nobody is connected for is

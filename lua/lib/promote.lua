@@ -17,7 +17,7 @@ local function promote(values, now, seed, limit)
         local idx = tonumber(members[i + 1])
 
         if user then
-            local instance, since = line.record(user)
+            local instance, came, serial = line.record(user)
             -- should the stream be gone: the user will ask, and hear of it
             local asks = instance ~= ''
                          and line.asks(user, now - values.poll_timeout)
@@ -25,8 +25,10 @@ local function promote(values, now, seed, limit)
             event.count('promoted', 1)
             line.take(user)
 
-            local l = lease.give(user, idx, instance, 'ready', now,
-                                 values.claim, seed, since, asks)
+            local l = lease.give(user, {
+                idx = idx, instance = instance, serial = serial,
+                state = 'ready', came = came, told = asks,
+            }, now, values.claim, seed)
 
             event.announce('promoted', user, instance, idx, l)
             promoted = promoted + 1

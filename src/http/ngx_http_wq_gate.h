@@ -64,7 +64,6 @@ typedef struct {
     unsigned                     bad_token:1;   /* was shown */
     unsigned                     is_over:1;     /* by the backend's word */
     unsigned                     nonsense:1;    /* was said by the backend */
-    unsigned                     restored:1;    /* or tried to */
 } ngx_http_wq_gate_t;
 
 

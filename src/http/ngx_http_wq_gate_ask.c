@@ -134,12 +134,10 @@ static void
 ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer)
 {
-    ngx_int_t                   rc;
-    ngx_msec_t                  ends;
-    ngx_http_wq_gate_t         *gate;
-    ngx_http_wq_worker_t       *worker;
-    ngx_http_wq_loc_conf_t     *lcf;
-    ngx_http_wq_known_token_t   known;
+    ngx_int_t                rc;
+    ngx_http_wq_gate_t      *gate;
+    ngx_http_wq_worker_t    *worker;
+    ngx_http_wq_loc_conf_t  *lcf;
 
     gate = visit->data;
     worker = visit->event->worker;
@@ -153,25 +151,6 @@ ngx_http_wq_gate_touched(ngx_http_wq_visit_t *visit,
     if (answer->status == WQ_STATUS_ENTERED) {
         ngx_http_wq_gate_learn(gate, answer);
         ngx_http_wq_gate_resume(gate);
-        return;
-    }
-
-    if (answer->held && !gate->restored
-        && ngx_http_wq_zone_token_find(worker->conf->zone, &gate->event,
-                                       &gate->user, &gate->shown, &known,
-                                       &ends)
-           == NGX_OK)
-    {
-        /* Redis has lost it, and nobody has put it back yet */
-
-        gate->restored = 1;
-
-        if (ngx_http_wq_visit_restore(visit, &known) != NGX_OK) {
-            /* what cannot be asked is not to be forgotten */
-            ngx_http_wq_gate_unavailable(gate, NGX_HTTP_WQ_GATE_NO_REDIS);
-            ngx_http_wq_gate_resume(gate);
-        }
-
         return;
     }
 

@@ -65,9 +65,9 @@ ngx_http_wq_status_json(ngx_http_request_t *r,
     p = ngx_slprintf(p, last, ",\"redis\":");
     p = ngx_http_wq_json_redis(p, last, &conf->redis);
     p = ngx_slprintf(p, last, ",\"tokens\":{\"known\":%ui,\"room\":%ui,"
-                     "\"evicted\":%uL},\"processes\":[",
+                     "\"evicted\":%uL},\"endings\":%ui,\"processes\":[",
                      snapshot->tokens, snapshot->tokens_max,
-                     snapshot->tokens_evicted);
+                     snapshot->tokens_evicted, snapshot->endings);
 
     for (i = 0; i < snapshot->nslots; i++) {
         p = ngx_slprintf(p, last, i ? ",\n" : "\n");

@@ -23,7 +23,7 @@
 enum {
     NGX_HTTP_WQ_PROMETHEUS_FAMILIES = 0 WQ_LINK_COUNTERS(WQ_X)
                                       WQ_PROCESS_COUNTERS(WQ_X)
-                                      WQ_PROCESS_GAUGES(WQ_X) + 11,
+                                      WQ_PROCESS_GAUGES(WQ_X) + 12,
 
     /* of one worker number, and of one process */
     NGX_HTTP_WQ_PROMETHEUS_LINES = (0 WQ_LINK_COUNTERS(WQ_X)
@@ -100,9 +100,13 @@ ngx_http_wq_status_prometheus(ngx_http_request_t *r,
                      "# HELP waiting_queue_tokens_evicted_total "
                      "Tokens forgotten for want of room.\n"
                      "# TYPE waiting_queue_tokens_evicted_total counter\n"
-                     "waiting_queue_tokens_evicted_total %uL\n",
+                     "waiting_queue_tokens_evicted_total %uL\n"
+                     "# HELP waiting_queue_endings "
+                     "Visits that are over, which Redis is still to hear.\n"
+                     "# TYPE waiting_queue_endings gauge\n"
+                     "waiting_queue_endings %ui\n",
                      snapshot->tokens, snapshot->tokens_max,
-                     snapshot->tokens_evicted);
+                     snapshot->tokens_evicted, snapshot->endings);
 
     p = ngx_http_wq_prometheus_gauges(p, last, snapshot);
 

@@ -3,9 +3,11 @@
  * queue: visits that are over, by the word of the backend.
  *
  * The slot is to be free again, or a seat is sold: neither may be lost because
- * Redis is away for a moment, or because the request that said it is over.  So
- * it is said until Redis has heard it.  The token names the lease: one that was
- * ended already, because an answer was lost, is not ended twice.
+ * Redis is away for a moment, or because the request or the worker that said it
+ * is over.  So it is said until Redis has heard it: what one worker cannot say
+ * now goes to the zone, and whichever worker of the node has a link that works
+ * says it again.  The token names the lease: one that was ended already,
+ * because an answer was lost, is not ended twice.
  */
 
 
@@ -15,38 +17,36 @@
 #include "ngx_http_wq_worker.h"
 
 
-/*
- * Between two tries, in ms, and how often: half an hour in all, or half a
- * minute by a worker that quits.
- */
-#define NGX_HTTP_WQ_ENDING_RETRY       1000
-#define NGX_HTTP_WQ_ENDING_TRIES       1800
-#define NGX_HTTP_WQ_ENDING_LAST_TRIES  30
+/* for so long it is said again, in ms */
+#define NGX_HTTP_WQ_ENDING_TIME   (30 * 60 * 1000)
 
-/* more than so many are not kept: the leases lapse by themselves */
-#define NGX_HTTP_WQ_ENDINGS_MAX        10000
+/* for so long a worker that quits does so if no other does, in ms */
+#define NGX_HTTP_WQ_ENDING_LAST   30000
+
+/* after a try that has failed, in ms */
+#define NGX_HTTP_WQ_ENDING_RETRY  1000
+
+/* that one worker has under way at once, of those in the zone */
+#define NGX_HTTP_WQ_ENDING_SLICE  64
 
 
 typedef struct {
-    ngx_queue_t                queue;
-    ngx_http_wq_event_t       *event;       /* held */
-    ngx_http_wq_release_e      why;
-    ngx_uint_t                 tries;
-    unsigned                   under_way:1;
-
-    size_t                     user_len;
-    u_char                     token[WQ_TOKEN_LEN];
-    u_char                     user[WQ_ID_MAX];
+    ngx_queue_t                 queue;
+    ngx_http_wq_event_t        *event;      /* held */
+    ngx_http_wq_known_ending_t  known;
 } ngx_http_wq_ending_t;
 
 
 static void ngx_http_wq_ending_say(ngx_http_wq_worker_t *worker,
-    ngx_http_wq_ending_t *ending);
+    const ngx_http_wq_known_ending_t *known);
+static ngx_http_wq_ending_t *ngx_http_wq_ending_create(
+    ngx_http_wq_worker_t *worker, const ngx_http_wq_known_ending_t *known);
 static void ngx_http_wq_ending_heard(void *data,
     ngx_http_wq_result_t *result);
-static void ngx_http_wq_ending_tick(ngx_event_t *ev);
-static void ngx_http_wq_ending_drop(ngx_http_wq_worker_t *worker,
-    ngx_http_wq_ending_t *ending, const char *why);
+static void ngx_http_wq_ending_keep(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_known_ending_t *known);
+static void ngx_http_wq_ending_lost(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_known_ending_t *known, const char *why);
 static void ngx_http_wq_ending_free(ngx_http_wq_worker_t *worker,
     ngx_http_wq_ending_t *ending);
 
@@ -55,16 +55,26 @@ void
 ngx_http_wq_endings_init(ngx_http_wq_worker_t *worker)
 {
     ngx_queue_init(&worker->endings.queue);
-
-    ngx_http_wq_timer_init(&worker->endings.timer, ngx_http_wq_ending_tick,
-                           worker, 1, worker->log);
+    worker->endings.next = ngx_current_msec;
 }
 
 
 void
-ngx_http_wq_endings_stop(ngx_http_wq_worker_t *worker)
+ngx_http_wq_endings_drain(ngx_http_wq_worker_t *worker)
 {
-    ngx_http_wq_timer_stop(&worker->endings.timer);
+    worker->endings.last = ngx_current_msec + NGX_HTTP_WQ_ENDING_LAST;
+}
+
+
+ngx_uint_t
+ngx_http_wq_endings_busy(ngx_http_wq_worker_t *worker)
+{
+    ngx_http_wq_endings_look(worker);
+
+    return worker->endings.count
+           || (ngx_http_wq_zone_endings(worker->conf->zone)
+               && (ngx_msec_int_t) (worker->endings.last - ngx_current_msec)
+                  > 0);
 }
 
 
@@ -73,16 +83,25 @@ ngx_http_wq_endings_stop(ngx_http_wq_worker_t *worker)
 void
 ngx_http_wq_endings_destroy(ngx_http_wq_worker_t *worker)
 {
+    ngx_uint_t             n;
     ngx_queue_t           *q;
     ngx_http_wq_ending_t  *ending;
-
-    ngx_http_wq_endings_stop(worker);
 
     while (!ngx_queue_empty(&worker->endings.queue)) {
         q = ngx_queue_head(&worker->endings.queue);
         ending = ngx_queue_data(q, ngx_http_wq_ending_t, queue);
 
-        ngx_http_wq_ending_drop(worker, ending, "the worker ends");
+        ngx_http_wq_ending_keep(worker, &ending->known);
+        ngx_http_wq_ending_free(worker, ending);
+    }
+
+    n = ngx_http_wq_zone_endings(worker->conf->zone);
+
+    if (n) {
+        ngx_log_error(NGX_LOG_ERR, worker->log, 0,
+                      "waiting_queue: this worker ends, and Redis was not told "
+                      "of %ui visits that are over: that is left to the other "
+                      "workers, if there are any", n);
     }
 }
 
@@ -91,76 +110,123 @@ void
 ngx_http_wq_ending_add(ngx_http_wq_worker_t *worker, const ngx_str_t *event,
     const ngx_str_t *user, const ngx_str_t *token, ngx_http_wq_release_e why)
 {
-    ngx_http_wq_ending_t  *ending;
+    ngx_http_wq_known_ending_t  known;
 
-    if (worker->endings.count >= NGX_HTTP_WQ_ENDINGS_MAX) {
-        ngx_log_error(NGX_LOG_ALERT, worker->log, 0,
-                      "waiting_queue: too many visits have ended while Redis "
-                      "is away, that of \"%V\" in \"%V\" is not told", user,
-                      event);
-        return;
+    known.why = why;
+    known.until = ngx_current_msec + NGX_HTTP_WQ_ENDING_TIME;
+    known.event = *event;
+    known.user = *user;
+    ngx_memcpy(known.token, token->data, WQ_TOKEN_LEN);
+
+    ngx_http_wq_ending_say(worker, &known);
+}
+
+
+void
+ngx_http_wq_endings_look(ngx_http_wq_worker_t *worker)
+{
+    ngx_uint_t                  n;
+    ngx_http_wq_zone_t         *zone;
+    ngx_http_wq_known_ending_t  known;
+
+    zone = worker->conf->zone;
+
+    /* some of them may come back at once: not more than there are now */
+
+    for (n = ngx_http_wq_zone_endings(zone); n; n--) {
+
+        if (worker->links[NGX_HTTP_WQ_COMMANDS]->state
+                != NGX_HTTP_WQ_LINK_READY
+            || worker->endings.count >= NGX_HTTP_WQ_ENDING_SLICE
+            || (ngx_msec_int_t) (worker->endings.next - ngx_current_msec) > 0
+            || ngx_http_wq_zone_ending_take(zone, &known) != NGX_OK)
+        {
+            return;
+        }
+
+        if ((ngx_msec_int_t) (known.until - ngx_current_msec) <= 0) {
+            ngx_http_wq_ending_lost(worker, &known,
+                                    "Redis was away for too long");
+            continue;
+        }
+
+        ngx_http_wq_ending_say(worker, &known);
     }
-
-    ending = ngx_calloc(sizeof(ngx_http_wq_ending_t), worker->log);
-    if (ending == NULL) {
-        return;
-    }
-
-    ending->event = ngx_http_wq_event_get(worker, event);
-    if (ending->event == NULL) {
-        /* which is logged, as that above is */
-        ngx_free(ending);
-        return;
-    }
-
-    ending->why = why;
-    ending->user_len = ngx_min(user->len, WQ_ID_MAX);
-    ngx_memcpy(ending->user, user->data, ending->user_len);
-    ngx_memcpy(ending->token, token->data, WQ_TOKEN_LEN);
-
-    ngx_queue_insert_tail(&worker->endings.queue, &ending->queue);
-    worker->endings.count++;
-
-    ngx_http_wq_ending_say(worker, ending);
 }
 
 
 static void
 ngx_http_wq_ending_say(ngx_http_wq_worker_t *worker,
-    ngx_http_wq_ending_t *ending)
+    const ngx_http_wq_known_ending_t *known)
 {
-    ngx_str_t               user, token;
-    ngx_http_wq_reply_to_t  to;
+    ngx_str_t                token;
+    ngx_http_wq_ending_t    *ending;
+    ngx_http_wq_reply_to_t   to;
 
-    if (++ending->tries > (worker->draining ? NGX_HTTP_WQ_ENDING_LAST_TRIES
-                                            : NGX_HTTP_WQ_ENDING_TRIES))
-    {
-        ngx_http_wq_ending_drop(worker, ending, "Redis was away for too long");
+    ending = ngx_http_wq_ending_create(worker, known);
+
+    if (ending == NULL) {
+        ngx_http_wq_ending_keep(worker, known);
         return;
     }
 
-    user.len = ending->user_len;
-    user.data = ending->user;
     token.len = WQ_TOKEN_LEN;
-    token.data = ending->token;
+    token.data = ending->known.token;
 
     to.handler = ngx_http_wq_ending_heard;
     to.data = ending;
     to.operation = NULL;
 
     if (ngx_http_wq_call_release(worker->links[NGX_HTTP_WQ_COMMANDS],
-                                 &ending->event->keys, &user, ending->why,
-                                 NULL, &token, &to)
-        == NGX_OK)
+                                 &ending->event->keys, &ending->known.user,
+                                 ending->known.why, NULL, &token, &to)
+        != NGX_OK)
     {
-        ending->under_way = 1;
-        return;
+        ngx_http_wq_ending_keep(worker, &ending->known);
+        ngx_http_wq_ending_free(worker, ending);
+    }
+}
+
+
+/* a copy of it, which owns its ids; NULL for want of memory */
+
+static ngx_http_wq_ending_t *
+ngx_http_wq_ending_create(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_known_ending_t *known)
+{
+    u_char                      *p;
+    ngx_http_wq_ending_t        *ending;
+    ngx_http_wq_known_ending_t  *copy;
+
+    ending = ngx_alloc(sizeof(ngx_http_wq_ending_t), worker->log);
+    if (ending == NULL) {
+        return NULL;
     }
 
-    if (!worker->endings.timer.event.timer_set) {
-        ngx_http_wq_timer_set(&worker->endings.timer,
-                              NGX_HTTP_WQ_ENDING_RETRY);
+    ending->event = ngx_http_wq_event_get(worker, &known->event);
+    if (ending->event == NULL) {
+        ngx_free(ending);
+        return NULL;
     }
+
+    copy = &ending->known;
+
+    copy->why = known->why;
+    copy->until = known->until;
+    ngx_memcpy(copy->token, known->token, WQ_TOKEN_LEN);
+
+    p = ngx_cpymem(copy->ids, known->event.data, known->event.len);
+    ngx_memcpy(p, known->user.data, known->user.len);
+
+    copy->event.len = known->event.len;
+    copy->event.data = copy->ids;
+    copy->user.len = known->user.len;
+    copy->user.data = p;
+
+    ngx_queue_insert_tail(&worker->endings.queue, &ending->queue);
+    worker->endings.count++;
+
+    return ending;
 }
 
 
@@ -175,71 +241,56 @@ ngx_http_wq_ending_heard(void *data, ngx_http_wq_result_t *result)
 
     worker = ending->event->worker;
     counters = &worker->slot->counters;
-    ending->under_way = 0;
 
     if (ngx_http_wq_decode_release(worker->links[NGX_HTTP_WQ_COMMANDS], result,
                                    &reply)
-        == NGX_OK)
+        != NGX_OK)
     {
-        if (ending->why == NGX_HTTP_WQ_RELEASE_SOLD) {
-            wq_counter_add(counters->visits_sold, reply.released);
-
-        } else {
-            wq_counter_add(counters->visits_done, reply.released);
-        }
-
-        ngx_http_wq_promoter_opens(ending->event, reply.opens_ms);
+        ngx_http_wq_ending_keep(worker, &ending->known);
         ngx_http_wq_ending_free(worker, ending);
         return;
     }
 
-    if (!worker->endings.timer.event.timer_set) {
-        ngx_http_wq_timer_set(&worker->endings.timer,
-                              NGX_HTTP_WQ_ENDING_RETRY);
+    if (ending->known.why == NGX_HTTP_WQ_RELEASE_SOLD) {
+        wq_counter_add(counters->visits_sold, reply.released);
+
+    } else {
+        wq_counter_add(counters->visits_done, reply.released);
+    }
+
+    ngx_http_wq_zone_report(worker->conf->zone, &ending->known.event,
+                            &reply.figures);
+    ngx_http_wq_promoter_opens(ending->event, reply.opens_ms);
+    ngx_http_wq_ending_free(worker, ending);
+
+    /* where there are more of them they go on in the same pace */
+    ngx_http_wq_endings_look(worker);
+}
+
+
+/* it could not be said now: whoever has a link that works says it again */
+
+static void
+ngx_http_wq_ending_keep(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_known_ending_t *known)
+{
+    worker->endings.next = ngx_current_msec + NGX_HTTP_WQ_ENDING_RETRY;
+
+    if (ngx_http_wq_zone_ending_put(worker->conf->zone, known) != NGX_OK) {
+        ngx_http_wq_ending_lost(worker, known, "the zone has no room");
     }
 }
 
 
 static void
-ngx_http_wq_ending_tick(ngx_event_t *ev)
+ngx_http_wq_ending_lost(ngx_http_wq_worker_t *worker,
+    const ngx_http_wq_known_ending_t *known, const char *why)
 {
-    ngx_queue_t           *q, *next;
-    ngx_http_wq_ending_t  *ending;
-    ngx_http_wq_worker_t  *worker;
-
-    worker = ngx_http_wq_timer_data(ev);
-
-    for (q = ngx_queue_head(&worker->endings.queue);
-         q != ngx_queue_sentinel(&worker->endings.queue);
-         q = next)
-    {
-        next = ngx_queue_next(q);
-        ending = ngx_queue_data(q, ngx_http_wq_ending_t, queue);
-
-        if (!ending->under_way) {
-            ngx_http_wq_ending_say(worker, ending);
-        }
-    }
-}
-
-
-static void
-ngx_http_wq_ending_drop(ngx_http_wq_worker_t *worker,
-    ngx_http_wq_ending_t *ending, const char *why)
-{
-    ngx_str_t  user;
-
-    user.len = ending->user_len;
-    user.data = ending->user;
-
     ngx_log_error(NGX_LOG_ERR, worker->log, 0,
                   "waiting_queue: Redis was not told that the visit of \"%V\" "
-                  "in \"%V\" is over (%s): %s", &user,
-                  &ending->event->id.str,
-                  ending->why == NGX_HTTP_WQ_RELEASE_SOLD ? "sold" : "done",
+                  "in \"%V\" is over (%s): %s", &known->user, &known->event,
+                  known->why == NGX_HTTP_WQ_RELEASE_SOLD ? "sold" : "done",
                   why);
-
-    ngx_http_wq_ending_free(worker, ending);
 }
 
 

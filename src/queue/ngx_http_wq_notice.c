@@ -193,6 +193,7 @@ ngx_http_wq_client_restore(ngx_http_wq_client_t *client, uint64_t idx,
     join.highest = event->highest;
     join.idx = idx;
     join.epoch = event->lost_epoch;
+    join.serial = client->serial;
     join.absent = (client->state == NGX_HTTP_WQ_WAITING && !client->stream);
 
     to.handler = handler;

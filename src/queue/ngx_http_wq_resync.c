@@ -116,7 +116,8 @@ ngx_http_wq_resync_next(ngx_http_wq_event_t *event)
     to.operation = NULL;
 
     if (ngx_http_wq_call_ranks(worker->links[NGX_HTTP_WQ_COMMANDS],
-                               &event->keys, users, n, &to)
+                               &event->keys, &worker->instance, users, n,
+                               &to)
         != NGX_OK)
     {
         ngx_http_wq_resync_fail(event);

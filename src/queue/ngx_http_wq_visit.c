@@ -8,18 +8,23 @@
 #include "ngx_http_wq_worker.h"
 
 
+static ngx_int_t ngx_http_wq_visit_ask_join(ngx_http_wq_visit_t *visit);
 static void ngx_http_wq_visit_touched(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_visit_joined(void *data,
     ngx_http_wq_result_t *result);
-static void ngx_http_wq_visit_restored(void *data,
-    ngx_http_wq_result_t *result);
 static void ngx_http_wq_visit_has_quit(void *data,
     ngx_http_wq_result_t *result);
+static ngx_uint_t ngx_http_wq_visit_restore(ngx_http_wq_visit_t *visit,
+    int64_t hold_ms, const ngx_str_t *token);
+static void ngx_http_wq_visit_restored(void *data,
+    ngx_http_wq_result_t *result);
+static void ngx_http_wq_visit_unanswered(ngx_http_wq_visit_t *visit);
 static void ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
     ngx_http_wq_visit_answer_t *answer, int64_t expires, int64_t waited);
 static void ngx_http_wq_visit_remember(ngx_http_wq_visit_t *visit,
-    const ngx_http_wq_visit_answer_t *answer, int64_t idx, int64_t since);
+    const ngx_http_wq_visit_answer_t *answer, int64_t idx, int64_t since,
+    int64_t hold_ms);
 
 
 void
@@ -70,6 +75,7 @@ ngx_http_wq_visit_open(ngx_http_wq_worker_t *worker,
     ngx_http_wq_visit_t *visit, const ngx_str_t *event)
 {
     visit->operation = NULL;
+    visit->restored = 0;
     visit->event = ngx_http_wq_event_get(worker, event);
 
     if (visit->event == NULL) {
@@ -112,6 +118,7 @@ ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit)
     ngx_http_wq_reply_to_t   to;
 
     worker = visit->event->worker;
+    visit->ask = ngx_http_wq_visit_touch;
 
     to.handler = ngx_http_wq_visit_touched;
     to.data = visit;
@@ -124,29 +131,16 @@ ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit)
 
 
 ngx_int_t
-ngx_http_wq_visit_restore(ngx_http_wq_visit_t *visit,
-    const ngx_http_wq_known_token_t *known)
+ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
 {
-    ngx_http_wq_lease_t      lease;
-    ngx_http_wq_worker_t    *worker;
-    ngx_http_wq_reply_to_t   to;
+    visit->capacity = capacity;
 
-    worker = visit->event->worker;
-
-    lease.user = visit->user;
-    ngx_http_wq_zone_lease(known, &lease);
-
-    to.handler = ngx_http_wq_visit_restored;
-    to.data = visit;
-    to.operation = &visit->operation;
-
-    return ngx_http_wq_call_restore_lease(worker->links[NGX_HTTP_WQ_COMMANDS],
-                                          &visit->event->keys, &lease, &to);
+    return ngx_http_wq_visit_ask_join(visit);
 }
 
 
-ngx_int_t
-ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
+static ngx_int_t
+ngx_http_wq_visit_ask_join(ngx_http_wq_visit_t *visit)
 {
     ngx_http_wq_join_t       join;
     ngx_http_wq_event_t     *event;
@@ -155,6 +149,7 @@ ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
 
     event = visit->event;
     worker = event->worker;
+    visit->ask = ngx_http_wq_visit_ask_join;
 
     ngx_memzero(&join, sizeof(ngx_http_wq_join_t));
 
@@ -163,7 +158,7 @@ ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit, int64_t capacity)
     join.mode = visit->mode;
     join.user = visit->user;
     join.settings = visit->rules->settings;
-    join.capacity = capacity;
+    join.capacity = visit->capacity;
     join.highest = event->highest;
 
     to.handler = ngx_http_wq_visit_joined;
@@ -182,6 +177,7 @@ ngx_http_wq_visit_status(ngx_http_wq_visit_t *visit)
     ngx_http_wq_reply_to_t   to;
 
     worker = visit->event->worker;
+    visit->ask = ngx_http_wq_visit_status;
 
     to.handler = ngx_http_wq_visit_joined;
     to.data = visit;
@@ -200,6 +196,7 @@ ngx_http_wq_visit_quit(ngx_http_wq_visit_t *visit)
     ngx_http_wq_reply_to_t   to;
 
     worker = visit->event->worker;
+    visit->ask = ngx_http_wq_visit_quit;
 
     to.handler = ngx_http_wq_visit_has_quit;
     to.data = visit;
@@ -237,37 +234,13 @@ ngx_http_wq_visit_touched(void *data, ngx_http_wq_result_t *result)
         answer.eta = WQ_ETA_UNKNOWN;
         ngx_http_wq_visit_set_lease(worker, &answer, reply.expires,
                                     reply.waited);
-        ngx_http_wq_visit_remember(visit, &answer, reply.idx, reply.since);
+        ngx_http_wq_visit_remember(visit, &answer, reply.idx, reply.since, 0);
 
-    } else {
-        answer.held = (reply.hold_ms != 0);
-    }
-
-    visit->handler(visit, &answer);
-}
-
-
-/* as it was before; by this use a lease that was not used yet is entered */
-
-static void
-ngx_http_wq_visit_restored(void *data, ngx_http_wq_result_t *result)
-{
-    ngx_http_wq_visit_t *visit = data;
-
-    ngx_http_wq_link_t         *link;
-    ngx_http_wq_touch_reply_t   reply;
-
-    link = visit->event->worker->links[NGX_HTTP_WQ_COMMANDS];
-    visit->operation = NULL;
-
-    if (ngx_http_wq_decode_touch(link, result, &reply) == NGX_OK
-        && reply.good
-        && ngx_http_wq_visit_touch(visit) == NGX_OK)
-    {
+    } else if (ngx_http_wq_visit_restore(visit, reply.hold_ms, &visit->token)) {
         return;
     }
 
-    ngx_http_wq_visit_touched(data, result);
+    visit->handler(visit, &answer);
 }
 
 
@@ -280,6 +253,8 @@ ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
     ngx_http_wq_worker_t        *worker;
     ngx_http_wq_join_reply_t     reply;
     ngx_http_wq_visit_answer_t   answer;
+
+    static const ngx_str_t  any = ngx_null_string;
 
     event = visit->event;
     worker = event->worker;
@@ -301,6 +276,12 @@ ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
 
     } else if (reply.status == NGX_HTTP_WQ_JOIN_UNKNOWN) {
         answer.outcome = NGX_HTTP_WQ_VISIT_NO_CAPACITY;
+
+    } else if (reply.status != WQ_STATUS_READY
+               && reply.status != WQ_STATUS_ENTERED
+               && ngx_http_wq_visit_restore(visit, reply.hold_ms, &any))
+    {
+        return;
 
     } else {
         answer.status = reply.status;
@@ -327,8 +308,8 @@ ngx_http_wq_visit_joined(void *data, ngx_http_wq_result_t *result)
                                         reply.waited);
         }
 
-        answer.held = (reply.hold_ms != 0);
-        ngx_http_wq_visit_remember(visit, &answer, reply.idx, reply.since);
+        ngx_http_wq_visit_remember(visit, &answer, reply.idx, reply.since,
+                                   reply.hold_ms);
     }
 
     visit->handler(visit, &answer);
@@ -344,6 +325,8 @@ ngx_http_wq_visit_has_quit(void *data, ngx_http_wq_result_t *result)
     ngx_http_wq_quit_reply_t     reply;
     ngx_http_wq_visit_answer_t   answer;
 
+    static const ngx_str_t  any = ngx_null_string;
+
     worker = visit->event->worker;
     visit->operation = NULL;
 
@@ -355,6 +338,11 @@ ngx_http_wq_visit_has_quit(void *data, ngx_http_wq_result_t *result)
     {
         answer.outcome = NGX_HTTP_WQ_VISIT_NO_REDIS;
 
+    } else if (!reply.had
+               && ngx_http_wq_visit_restore(visit, reply.hold_ms, &any))
+    {
+        return;
+
     } else {
         ngx_http_wq_promoter_opens(visit->event, reply.opens_ms);
 
@@ -362,6 +350,98 @@ ngx_http_wq_visit_has_quit(void *data, ngx_http_wq_result_t *result)
         answer.rank = -1;
         answer.eta = WQ_ETA_UNKNOWN;
     }
+
+    visit->handler(visit, &answer);
+}
+
+
+/*
+ * Redis knows of no lease, and may have lost it: one that this node knows, of
+ * this token or, where that is empty, of any, is put back, and then the question
+ * is asked again.  1: so it is, and the handler will be called; it may have been
+ * by the time that this returns.
+ */
+
+static ngx_uint_t
+ngx_http_wq_visit_restore(ngx_http_wq_visit_t *visit, int64_t hold_ms,
+    const ngx_str_t *token)
+{
+    ngx_msec_t                  ends;
+    ngx_http_wq_lease_t         lease;
+    ngx_http_wq_worker_t       *worker;
+    ngx_http_wq_reply_to_t      to;
+    ngx_http_wq_known_token_t   known;
+
+    worker = visit->event->worker;
+
+    if (hold_ms == 0 || visit->restored
+        || visit->mode == NGX_HTTP_WQ_JOIN_VISIT
+        || ngx_http_wq_zone_token_find(worker->conf->zone,
+                                       &visit->event->id.str, &visit->user,
+                                       token, &known, &ends)
+           != NGX_OK)
+    {
+        return 0;
+    }
+
+    visit->restored = 1;
+
+    lease.user = visit->user;
+    ngx_http_wq_zone_lease(&known, &lease);
+
+    to.handler = ngx_http_wq_visit_restored;
+    to.data = visit;
+    to.operation = &visit->operation;
+
+    if (ngx_http_wq_call_restore_lease(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                       &visit->event->keys, &lease, &to)
+        != NGX_OK)
+    {
+        ngx_http_wq_visit_unanswered(visit);
+    }
+
+    return 1;
+}
+
+
+/* as it was before, or not any more: that is for the question to find out */
+
+static void
+ngx_http_wq_visit_restored(void *data, ngx_http_wq_result_t *result)
+{
+    ngx_http_wq_visit_t *visit = data;
+
+    ngx_http_wq_worker_t               *worker;
+    ngx_http_wq_restore_lease_reply_t   reply;
+
+    worker = visit->event->worker;
+    visit->operation = NULL;
+
+    if (ngx_http_wq_decode_restore_lease(worker->links[NGX_HTTP_WQ_COMMANDS],
+                                         result, &reply)
+        != NGX_OK)
+    {
+        ngx_http_wq_visit_unanswered(visit);
+        return;
+    }
+
+    wq_counter_add(worker->slot->counters.leases_restored, reply.restored);
+
+    if (visit->ask(visit) != NGX_OK) {
+        ngx_http_wq_visit_unanswered(visit);
+    }
+}
+
+
+/* who is known to the node is not forgotten by that */
+
+static void
+ngx_http_wq_visit_unanswered(ngx_http_wq_visit_t *visit)
+{
+    ngx_http_wq_visit_answer_t  answer;
+
+    ngx_memzero(&answer, sizeof(ngx_http_wq_visit_answer_t));
+    answer.outcome = NGX_HTTP_WQ_VISIT_NO_REDIS;
 
     visit->handler(visit, &answer);
 }
@@ -397,7 +477,8 @@ ngx_http_wq_visit_set_lease(ngx_http_wq_worker_t *worker,
 
 static void
 ngx_http_wq_visit_remember(ngx_http_wq_visit_t *visit,
-    const ngx_http_wq_visit_answer_t *answer, int64_t idx, int64_t since)
+    const ngx_http_wq_visit_answer_t *answer, int64_t idx, int64_t since,
+    int64_t hold_ms)
 {
     ngx_http_wq_zone_t         *zone;
     ngx_http_wq_known_token_t   known;
@@ -413,7 +494,7 @@ ngx_http_wq_visit_remember(ngx_http_wq_visit_t *visit,
 
     if (answer->token == NULL) {
 
-        if (!answer->held) {
+        if (hold_ms == 0) {
             /* should Redis go away: it has said that this one is not in */
             ngx_http_wq_zone_token_forget(zone, &visit->event->id.str,
                                           &visit->user, &any);

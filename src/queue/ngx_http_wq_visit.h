@@ -40,8 +40,6 @@ typedef struct {
     ngx_msec_t                  ends;       /* expires, as ngx_current_msec */
     const u_char               *token;      /* of WQ_TOKEN_LEN, if in */
     ngx_uint_t                  had;        /* after quit() alone */
-    ngx_uint_t                  held;       /* Redis may have lost it, and
-                                               it can be put back */
 } ngx_http_wq_visit_answer_t;
 
 
@@ -49,6 +47,9 @@ typedef struct {
 
 typedef void (*ngx_http_wq_visit_handler_pt)(ngx_http_wq_visit_t *visit,
     const ngx_http_wq_visit_answer_t *answer);
+
+
+typedef ngx_int_t (*ngx_http_wq_visit_ask_pt)(ngx_http_wq_visit_t *visit);
 
 
 /* the worker is gone, with all that hangs on the event; nothing is answered */
@@ -60,6 +61,11 @@ struct ngx_http_wq_visit_s {
     ngx_queue_t                    queue;       /* of the worker's */
     ngx_http_wq_event_t           *event;       /* held; NULL: not open */
     ngx_http_wq_operation_t       *operation;
+
+    /* the question, for asking it again when a lost lease was put back */
+    ngx_http_wq_visit_ask_pt       ask;
+    int64_t                        capacity;    /* of join() */
+    ngx_uint_t                     restored;    /* or tried to */
 
     /* of whoever opens it, and as long-lived */
     ngx_str_t                      user;
@@ -82,19 +88,16 @@ ngx_int_t ngx_http_wq_visit_open(ngx_http_wq_worker_t *worker,
 void ngx_http_wq_visit_close(ngx_http_wq_visit_t *visit);
 
 /*
- * The questions: whether the token is good; whether the one that this node
- * knows is good again, after Redis has lost data; whether the user can come in,
- * with the capacity that the service said, or negative; how the user stands;
- * and whether there was a place or a lease that the user, who goes, had.
- * NGX_OK: the handler will be called, not before this returns. NGX_BUSY: too
+ * The questions: whether the token is good; whether the user can come in, with
+ * the capacity that the service said, or negative; how the user stands; and
+ * whether there was a place or a lease that the user, who goes, had.  A lease
+ * that this node knows and Redis may have lost is put back first.  NGX_OK: the handler will be called, not before this returns. NGX_BUSY: too
  * much is asked already; any other: Redis cannot be asked.
  *
  * What the answer says of a lease is known to the node by then.
  */
 
 ngx_int_t ngx_http_wq_visit_touch(ngx_http_wq_visit_t *visit);
-ngx_int_t ngx_http_wq_visit_restore(ngx_http_wq_visit_t *visit,
-    const ngx_http_wq_known_token_t *known);
 ngx_int_t ngx_http_wq_visit_join(ngx_http_wq_visit_t *visit,
     int64_t capacity);
 ngx_int_t ngx_http_wq_visit_status(ngx_http_wq_visit_t *visit);
@@ -104,7 +107,8 @@ ngx_int_t ngx_http_wq_visit_quit(ngx_http_wq_visit_t *visit);
 /*
  * The backend has said that the visit is over: the lease ends, and the slot
  * goes to the next in line, or with the seat that was sold.  Said again while
- * Redis does not answer, for half an hour; all is copied.
+ * Redis does not answer, for half an hour, by any worker of this node; all is
+ * copied.
  */
 
 void ngx_http_wq_ending_add(ngx_http_wq_worker_t *worker,
@@ -126,8 +130,18 @@ void ngx_http_wq_visits_dismiss(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_visits_init(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_visits_destroy(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_endings_init(ngx_http_wq_worker_t *worker);
-void ngx_http_wq_endings_stop(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_endings_destroy(ngx_http_wq_worker_t *worker);
+
+
+/*
+ * look() says what others could not, if it is time to try.  drain() is the
+ * beginning of the time for which a worker that quits is busy() as long as
+ * there is anything that nobody could say.
+ */
+
+void ngx_http_wq_endings_look(ngx_http_wq_worker_t *worker);
+void ngx_http_wq_endings_drain(ngx_http_wq_worker_t *worker);
+ngx_uint_t ngx_http_wq_endings_busy(ngx_http_wq_worker_t *worker);
 
 
 #endif /* NGX_HTTP_WQ_VISIT_H_INCLUDED_ */

@@ -341,8 +341,8 @@ ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
         ngx_http_wq_worker_drain(worker);
     }
 
-    if (worker->admitted || worker->endings.count || worker->seats.count
-        || !ngx_queue_empty(&worker->visits)
+    if (worker->admitted || ngx_http_wq_endings_busy(worker)
+        || worker->seats.count || !ngx_queue_empty(&worker->visits)
         || ngx_http_wq_consumer_busy(&worker->router))
     {
         /* the backend may still say that a seat is sold */
@@ -429,6 +429,7 @@ ngx_http_wq_worker_drain(ngx_http_wq_worker_t *worker)
     ngx_http_wq_link_drain(worker->links[NGX_HTTP_WQ_READER]);
 
     ngx_http_wq_seats_drain(worker);
+    ngx_http_wq_endings_drain(worker);
     ngx_http_wq_clients_drain(worker);
 }
 

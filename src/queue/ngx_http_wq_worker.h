@@ -70,9 +70,10 @@ typedef struct {
 
 
 typedef struct {
-    ngx_queue_t                queue;       /* visits that are over */
+    ngx_queue_t                queue;       /* Redis is being told of them */
     ngx_uint_t                 count;
-    ngx_http_wq_timer_t        timer;
+    ngx_msec_t                 next;        /* try, if one has failed */
+    ngx_msec_t                 last;        /* of a worker that quits */
 } ngx_http_wq_endings_t;
 
 

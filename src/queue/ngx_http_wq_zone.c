@@ -82,6 +82,7 @@ ngx_http_wq_zone_init(ngx_shm_zone_t *shm_zone, void *data)
     }
 
     ngx_http_wq_zone_events_init(&zone->shared->events);
+    ngx_http_wq_zone_endings_init(&zone->shared->endings);
     ngx_http_wq_zone_tokens_init(&zone->shared->tokens,
                                  zone->shpool->pfree * ngx_pagesize);
 

@@ -106,6 +106,18 @@ typedef struct {
 } ngx_http_wq_known_lease_t;
 
 
+/* a visit that is over, and of which Redis has not heard */
+
+typedef struct {
+    ngx_http_wq_release_e      why;         /* done or sold */
+    ngx_msec_t                 until;       /* it is said again */
+    ngx_str_t                  event;
+    ngx_str_t                  user;
+    u_char                     token[WQ_TOKEN_LEN];
+    u_char                     ids[2 * WQ_ID_MAX];  /* where take() puts them */
+} ngx_http_wq_known_ending_t;
+
+
 /* a copy of everything, for the status */
 
 typedef struct {
@@ -118,6 +130,7 @@ typedef struct {
     ngx_uint_t                 tokens;      /* known to the node */
     ngx_uint_t                 tokens_max;
     uint64_t                   tokens_evicted;
+    ngx_uint_t                 endings;     /* of visits, Redis is to hear */
 } ngx_http_wq_snapshot_t;
 
 
@@ -234,6 +247,23 @@ void ngx_http_wq_zone_token_forget(ngx_http_wq_zone_t *zone,
 void ngx_http_wq_zone_token_end(ngx_http_wq_zone_t *zone,
     const ngx_str_t *event, const ngx_str_t *user,
     const ngx_http_wq_known_token_t *known, ngx_msec_t ends);
+
+
+/*
+ * Visits that are over and of which Redis has not heard, for any process of
+ * this node.  put() is NGX_ERROR where there is no room even with a token less,
+ * and the end is lost; take() gives the one that is there for the longest time,
+ * or NGX_DECLINED.
+ */
+
+ngx_int_t ngx_http_wq_zone_ending_put(ngx_http_wq_zone_t *zone,
+    const ngx_http_wq_known_ending_t *known);
+ngx_int_t ngx_http_wq_zone_ending_take(ngx_http_wq_zone_t *zone,
+    ngx_http_wq_known_ending_t *known);
+
+/* how many, at a look */
+
+ngx_uint_t ngx_http_wq_zone_endings(ngx_http_wq_zone_t *zone);
 
 
 /*

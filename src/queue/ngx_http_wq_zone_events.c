@@ -93,7 +93,8 @@ ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
 
     if (e->known
         && (entered < ngx_http_wq_figures_entered(&e->figures)
-            || figures->joined < e->figures.joined))
+            || figures->joined < e->figures.joined
+            || figures->sold < e->figures.sold))
     {
 
         /*

@@ -83,6 +83,10 @@ typedef struct {
 } ngx_http_wq_events_t;
 
 
+/* what a token of usual ids takes when the slab has rounded it up */
+#define NGX_HTTP_WQ_TOKEN_BYTES  256
+
+
 /* a token of a user of an event; times as those of an event above */
 
 typedef struct {
@@ -115,10 +119,30 @@ typedef struct {
 } ngx_http_wq_tokens_t;
 
 
+/* a visit that is over, and of which Redis has not heard */
+
+typedef struct {
+    ngx_queue_t                queue;
+    ngx_msec_t                 until;
+    u_char                     token[WQ_TOKEN_LEN];
+    u_char                     sold;        /* with a seat */
+    u_char                     event_len;
+    u_char                     user_len;
+    u_char                     ids[1];      /* event, user */
+} ngx_http_wq_zone_ending_t;
+
+
+typedef struct {
+    ngx_queue_t                queue;
+    ngx_uint_t                 count;
+} ngx_http_wq_endings_left_t;
+
+
 typedef struct {
     ngx_http_wq_processes_t    processes;
     ngx_http_wq_events_t       events;
     ngx_http_wq_tokens_t       tokens;
+    ngx_http_wq_endings_left_t endings;
     int64_t                    origin;
 } ngx_http_wq_shared_t;
 
@@ -138,9 +162,17 @@ void ngx_http_wq_zone_add_totals(ngx_http_wq_totals_t *totals,
 
 void ngx_http_wq_zone_events_init(ngx_http_wq_events_t *events);
 
+void ngx_http_wq_zone_endings_init(ngx_http_wq_endings_left_t *endings);
+
 /* bytes that are free */
 
 void ngx_http_wq_zone_tokens_init(ngx_http_wq_tokens_t *tokens, size_t bytes);
+
+
+/* for a caller that holds the mutex: n of those longest not used go */
+
+void ngx_http_wq_zone_tokens_evict(ngx_http_wq_zone_t *zone, ngx_uint_t n,
+    ngx_uint_t lapsed_only);
 
 
 /* for a caller that holds the mutex: the streams of that slot are no more */

@@ -103,6 +103,7 @@ ngx_http_wq_zone_events_snapshot(ngx_http_wq_zone_t *zone, ngx_pool_t *pool,
     snapshot->tokens = zone->shared->tokens.count;
     snapshot->tokens_max = zone->shared->tokens.max;
     snapshot->tokens_evicted = zone->shared->tokens.evicted;
+    snapshot->endings = zone->shared->endings.count;
 
     ngx_shmtx_unlock(&zone->shpool->mutex);
 

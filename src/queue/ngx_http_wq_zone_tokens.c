@@ -17,12 +17,8 @@
 #include "ngx_http_wq_zone_internal.h"
 
 
-/*
- * The rest of the zone is left to the events.  An entry of usual ids takes 256
- * bytes when the slab has rounded it up.
- */
+/* the rest of the zone is left to the events */
 #define NGX_HTTP_WQ_TOKENS_SHARE(bytes)  ((bytes) / 4 * 3)
-#define NGX_HTTP_WQ_TOKEN_BYTES          256
 
 
 static void ngx_http_wq_zone_token_set(ngx_http_wq_zone_token_t *t,
@@ -45,8 +41,6 @@ static void ngx_http_wq_zone_token_insert(ngx_rbtree_node_t *temp,
     ngx_rbtree_node_t *node, ngx_rbtree_node_t *sentinel);
 static void ngx_http_wq_zone_token_remove(ngx_http_wq_zone_t *zone,
     ngx_http_wq_zone_token_t *token);
-static void ngx_http_wq_zone_token_evict(ngx_http_wq_zone_t *zone,
-    ngx_uint_t n, ngx_uint_t lapsed_only);
 
 
 void
@@ -332,10 +326,10 @@ ngx_http_wq_zone_token_get(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
 
         /* two out for each one in: what has lapsed goes away without a walk */
 
-        ngx_http_wq_zone_token_evict(zone, 2, 1);
+        ngx_http_wq_zone_tokens_evict(zone, 2, 1);
 
         if (tokens->count >= tokens->max) {
-            ngx_http_wq_zone_token_evict(zone, 1, 0);
+            ngx_http_wq_zone_tokens_evict(zone, 1, 0);
         }
 
         size = offsetof(ngx_http_wq_zone_token_t, ids) + event->len
@@ -344,7 +338,7 @@ ngx_http_wq_zone_token_get(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
         t = ngx_slab_alloc_locked(zone->shpool, size);
 
         if (t == NULL) {
-            ngx_http_wq_zone_token_evict(zone, 1, 0);
+            ngx_http_wq_zone_tokens_evict(zone, 1, 0);
             t = ngx_slab_alloc_locked(zone->shpool, size);
         }
 
@@ -497,10 +491,8 @@ ngx_http_wq_zone_token_remove(ngx_http_wq_zone_t *zone,
 }
 
 
-/* of those that were not used for the longest time */
-
-static void
-ngx_http_wq_zone_token_evict(ngx_http_wq_zone_t *zone, ngx_uint_t n,
+void
+ngx_http_wq_zone_tokens_evict(ngx_http_wq_zone_t *zone, ngx_uint_t n,
     ngx_uint_t lapsed_only)
 {
     ngx_queue_t               *q;

@@ -15,7 +15,7 @@
 
 /* the keys, the event, and what else a call may have: ranks.lua has most */
 #define NGX_HTTP_WQ_EVENT_ARGV  (NGX_HTTP_WQ_EVENT_KEYS + 1                   \
-                                 + NGX_HTTP_WQ_RANKS_BATCH)
+                                 + 1 + NGX_HTTP_WQ_RANKS_BATCH)
 
 
 typedef struct {
@@ -152,6 +152,7 @@ ngx_http_wq_call_restore(ngx_http_wq_link_t *link,
 {
     u_char                    seed[NGX_HTTP_WQ_SEED_LEN];
     u_char                    idx[NGX_INT64_LEN], highest[NGX_INT64_LEN];
+    u_char                    serial[NGX_INT64_LEN];
     ngx_http_wq_event_call_t  call;
 
     ngx_http_wq_event_call_init(&call, keys);
@@ -167,6 +168,7 @@ ngx_http_wq_call_restore(ngx_http_wq_link_t *link,
     }
 
     ngx_http_wq_event_call_add_literal(&call, join->absent ? "absent" : "");
+    ngx_http_wq_event_call_add_number(&call, serial, (uint64_t) join->serial);
 
     return ngx_http_wq_event_call_send(link, NGX_HTTP_WQ_SCRIPT_restore,
                                        &call, to);
@@ -383,13 +385,14 @@ ngx_http_wq_call_positions(ngx_http_wq_link_t *link,
 
 ngx_int_t
 ngx_http_wq_call_ranks(ngx_http_wq_link_t *link,
-    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *users,
-    ngx_uint_t n, const ngx_http_wq_reply_to_t *to)
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *instance,
+    const ngx_str_t *users, ngx_uint_t n, const ngx_http_wq_reply_to_t *to)
 {
     ngx_uint_t                i;
     ngx_http_wq_event_call_t  call;
 
     ngx_http_wq_event_call_init(&call, keys);
+    ngx_http_wq_event_call_add(&call, instance);
 
     for (i = 0; i < n; i++) {
         ngx_http_wq_event_call_add(&call, &users[i]);

@@ -92,6 +92,7 @@ typedef struct {
     /* restore only */
     uint64_t                  idx;
     ngx_str_t                 epoch;
+    int64_t                   serial;   /* 0: of a connection made now */
     ngx_uint_t                absent;   /* unsigned  absent:1; */
 } ngx_http_wq_join_t;
 
@@ -164,6 +165,7 @@ typedef struct {
     int64_t                   had;      /* a place or a lease */
     int64_t                   promoted;
     int64_t                   opens_ms; /* see ngx_http_wq_promote_reply_t */
+    int64_t                   hold_ms;  /* it may have been lost */
 } ngx_http_wq_quit_reply_t;
 
 ngx_int_t ngx_http_wq_call_quit(ngx_http_wq_link_t *link,
@@ -189,6 +191,8 @@ typedef struct {
     int64_t                   released;
     int64_t                   promoted;
     int64_t                   opens_ms; /* see ngx_http_wq_promote_reply_t */
+    wq_reply_t                array;
+    ngx_http_wq_figures_t     figures;  /* what array says */
 } ngx_http_wq_release_reply_t;
 
 ngx_int_t ngx_http_wq_call_release(ngx_http_wq_link_t *link,
@@ -323,8 +327,8 @@ typedef struct {
 } ngx_http_wq_ranks_reply_t;
 
 ngx_int_t ngx_http_wq_call_ranks(ngx_http_wq_link_t *link,
-    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *users,
-    ngx_uint_t n, const ngx_http_wq_reply_to_t *to);
+    const ngx_http_wq_event_keys_t *keys, const ngx_str_t *instance,
+    const ngx_str_t *users, ngx_uint_t n, const ngx_http_wq_reply_to_t *to);
 ngx_int_t ngx_http_wq_decode_ranks(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_ranks_reply_t *reply);
 

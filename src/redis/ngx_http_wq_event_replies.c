@@ -139,7 +139,10 @@ static const wq_field_t  ngx_http_wq_release_fields[] = {
       offsetof(ngx_http_wq_release_reply_t, promoted) },
 
     { "opens", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_release_reply_t, opens_ms) }
+      offsetof(ngx_http_wq_release_reply_t, opens_ms) },
+
+    { "figures", WQ_FIELD_ARRAY, 0, 0, NGX_HTTP_WQ_FIGURES_MAX,
+      offsetof(ngx_http_wq_release_reply_t, array) }
 };
 
 
@@ -187,7 +190,10 @@ static const wq_field_t  ngx_http_wq_quit_fields[] = {
       offsetof(ngx_http_wq_quit_reply_t, promoted) },
 
     { "opens", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
-      offsetof(ngx_http_wq_quit_reply_t, opens_ms) }
+      offsetof(ngx_http_wq_quit_reply_t, opens_ms) },
+
+    { "hold", WQ_FIELD_INTEGER, 0, 0, INT64_MAX,
+      offsetof(ngx_http_wq_quit_reply_t, hold_ms) }
 };
 
 
@@ -371,10 +377,17 @@ ngx_int_t
 ngx_http_wq_decode_release(ngx_http_wq_link_t *link,
     ngx_http_wq_result_t *result, ngx_http_wq_release_reply_t *reply)
 {
-    return ngx_http_wq_decode_reply(link, result, "release",
-                                    ngx_http_wq_release_fields,
-                                    sizeof(ngx_http_wq_release_fields)
-                                    / sizeof(wq_field_t), reply);
+    if (ngx_http_wq_decode_reply(link, result, "release",
+                                 ngx_http_wq_release_fields,
+                                 sizeof(ngx_http_wq_release_fields)
+                                 / sizeof(wq_field_t), reply)
+        != NGX_OK)
+    {
+        return NGX_ERROR;
+    }
+
+    return ngx_http_wq_decode_figures(link, "release", reply->array,
+                                      &reply->figures);
 }
 
 

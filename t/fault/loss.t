@@ -76,6 +76,94 @@ $nodes->run_until(sub {
 
 
 
+# whoever asks by the API before it is seen has what he had
+
+sub let_in_again {
+    my $what = shift;
+
+    $nodes->run_until(sub {
+        my $until = $nodes->call('HGET', 'WAITING_ORIGIN', 'until');
+        $until && $until < 1000 * time;
+    }, 15, "$what: people are let in again");
+}
+
+sub api {
+    my ($method, $user) = @_;
+
+    my $answer = $nodes->sse->open($nodes->at(0), method => $method,
+                                   path => "/api/sale/e5?user=$user");
+    $nodes->run_until(sub { defined $answer->ended }, 10,
+                      "$method of $user is answered");
+    return $answer;
+}
+
+my $asks = $nodes->line('sale', 'e5');
+my %token = map { $_ => api('POST', $_)->json->{token} } qw(a b c);
+
+for my $case ([ GET => 'a' ], [ POST => 'b' ], [ DELETE => 'c' ]) {
+    my ($method, $user) = @$case;
+
+    lose();
+    my $answer = api($method, $user);
+
+    if ($method eq 'DELETE') {
+        is($answer->status, 204, 'DELETE: the lease is given back');
+        ok(!(grep { $_ eq $user } @{ $asks->inside }), 'DELETE: he is out');
+    } else {
+        is_deeply([ $answer->status, @{ $answer->json }{qw(status token)} ],
+                  [ 200, 'entered', $token{$user} ], "$method: still in");
+    }
+
+    is_deeply($asks->waiting, [], "$method: nobody is in line");
+    let_in_again($method);
+    is_deeply([ $asks->wrong ], [], "$method: the books are right");
+}
+
+is_deeply([ sort @{ $asks->inside } ], [ qw(a b) ], 'API: who did not go is in');
+
+
+# a seat that was sold since the last report
+
+{
+    my $seldom = WaitingQueue::Nodes->new(
+        nodes => 1, workers => 1, redis => $nodes->redis, prefix => 'seldom:',
+        # nobody waits, and nothing is reported of the event by itself
+        http => 'waiting_queue_promote_interval 60s;',
+        locations => { sale => 'waiting_queue_capacity 5;' },
+        server => <<'END');
+        location = /gate {
+            waiting_queue on;
+            waiting_queue_event e6;
+            waiting_queue_user $arg_user;
+            waiting_queue_capacity 5;
+            proxy_pass http://127.0.0.1:$server_port/shop$is_args$args;
+        }
+        location = /shop { add_header X-Waiting-Queue $arg_say; return 200; }
+END
+    my $its = $seldom->node(0);
+    my $line = $seldom->line('sale', 'e6');
+    my $shows = sub {
+        my ($event) = grep { $_->{event} eq 'e6' } @{ $its->status->{events} };
+        return $event ? "$event->{sold} " . ($event->{seats} // 'none') : '';
+    };
+
+    $line->call('SET', $line->key('seat:count'), 5);
+    is($its->get("/gate?user=$_")->{status}, 200, "$_ is in") for qw(a b);
+    is($its->get("/gate?user=$_&say=sold")->{status}, 200, "$_ buys")
+        for qw(a b);
+    $seldom->run_until(sub { $its->sum('visitsSold') == 2 }, 10,
+                       'report: two are sold');
+    is($shows->(), '2 3', 'report: the node knows of it at once');
+
+    $seldom->call('FLUSHALL');
+    $seldom->run_until(sub { $line->stat('sold') == 2 }, 10,
+                       'report: and puts it back');
+    is($line->call('GET', $line->key('seat:count')), 3, 'report: both seats');
+    $its->stop;
+    let_in_again('report');
+}
+
+
 # leases that were given back are not put back: of one who was not told, of one
 # whose stream has ended, and of one who has gone by the API of another node
 

@@ -93,7 +93,7 @@ sub now_us {
        'the line holds the user by its idx');
     like(redis('HGET', "WAITING_QUEUE_INDEX_RECORD:{$event}", 'u1'),
          qr/^\{"userId":"u1","eventId":"\Q$event\E","idx":2,
-             "instanceId":"node-1-1","since":\d{13}\}$/x,
+             "instanceId":"node-1-1","since":\d{13},"serial":\d{16}\}$/x,
          'the record');
     is(redis('HGET', "WAITING_USER_IDS:{$event}", 'u1'), 'true', 'the id');
     is(redis('HGET', 'WAITING_QUEUE_IDX', $event), 2, 'the last idx');
@@ -490,9 +490,9 @@ sub now_us {
     WaitingQueue::Script::heartbeat($_) for qw(i new);
     my $held = $line->line;
     my $before = stored();
-    is($line->restore('x', 'old', 5, 7, $epoch)->{status}, 'replaced',
+    is($line->restore('x', 'old', 5, 7, $epoch, '', 1)->{status}, 'replaced',
        'in line, held by another: replaced');
-    is($line->restore('in', 'old', 9, 9, $epoch)->{status}, 'replaced',
+    is($line->restore('in', 'old', 9, 9, $epoch, '', 1)->{status}, 'replaced',
        'in, held by another: replaced');
     is_deeply(stored(), $before, 'replaced: nothing has changed');
     is($line->restore('x', 'i', 5, 7, $epoch)->{status}, 'waiting',
@@ -677,16 +677,18 @@ sub now_us {
     $line->release('in');
 
     my $before = stored();
-    is_deeply($line->ranks(map { "u$_" } 0 .. 499),
+    is_deeply($line->ranks('i1', map { "u$_" } 0 .. 499),
               { total => 498, promoted => 1, gone => 1, joined => 501,
                 epoch => $epoch, ranks => [ -1, 0, -1, 1 .. 497 ] },
               'ranks: of all');
-    is_deeply($line->ranks('u499', 'in', 'nobody', 'u1', 'u499')->{ranks},
+    is_deeply($line->ranks('i1', 'u499', 'in', 'nobody', 'u1', 'u499')->{ranks},
               [ 497, -1, -1, 0, 497 ], 'ranks: one for each who is named');
-    is_deeply($line->ranks->{ranks}, [], 'ranks: of nobody');
+    is_deeply($line->ranks('i1')->{ranks}, [], 'ranks: of nobody');
+    is_deeply($line->ranks('i2', 'u1', 'u3')->{ranks}, [ -1, -1 ],
+              'ranks: of none who is held by another');
 
     my $none = line(capacity => 1);
-    is_deeply($none->ranks('u1'),
+    is_deeply($none->ranks('i1', 'u1'),
               { total => 0, promoted => 0, gone => 0, joined => 0,
                 epoch => '', ranks => [ -1 ] }, 'ranks: no such event');
     is_deeply(stored(), $before, 'ranks: nothing is stored');

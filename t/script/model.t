@@ -94,7 +94,8 @@ sub told {
     delete $poller{$user};
 
     if ($answer->{status} eq 'waiting') {
-        $client{$user} = { map { $_ => $answer->{$_} }
+        $client{$user} = { instance => $instance,
+                           map { $_ => $answer->{$_} }
                                qw(idx rank promoted gone) };
         $idx_of{$user} = $answer->{idx};
     } elsif ($answer->{token}) {
@@ -261,17 +262,21 @@ sub sweep {
     my $news = $line->positions($known, 100000);
 
     if ($news->{resync}) {
-        my @users = sort keys %client;
-        my $now = $line->ranks(@users);
+        for my $instance (@instances) {
+            my @users = grep { $client{$_}{instance} eq $instance }
+                        sort keys %client;
+            my $now = $line->ranks($instance, @users);
 
-        for my $i (0 .. $#users) {
-            @{$client{$users[$i]}}{qw(rank promoted gone)}
-                = ($now->{ranks}[$i], @$now{qw(promoted gone)});
+            for my $i (0 .. $#users) {
+                @{$client{$users[$i]}}{qw(rank promoted gone)}
+                    = ($now->{ranks}[$i], @$now{qw(promoted gone)});
+            }
+
+            problem('ranks of another moment')
+                if grep { $now->{$_} ne $news->{$_} }
+                        qw(total promoted gone joined epoch);
         }
 
-        problem('ranks of another moment')
-            if grep { $now->{$_} ne $news->{$_} }
-                    qw(total promoted gone joined epoch);
         $done{resync}++;
         $news->{entries} = [];
         $known = $news->{gone};

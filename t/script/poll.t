@@ -205,7 +205,7 @@ for my $how ([ closed => 'closed', sub { $_[0]->set(closed => 1) } ],
               'ready: the token, and no more time');
     is(ends('a'), $ends, 'the claim is not renewed');
     like(lease('a'), qr/"instanceId":"i1","state":"ready","since":\d{13},
-                        "waited":\d+,"told":true\}$/x,
+                        "waited":\d+,"serial":\d{16},"told":true\}$/x,
          'whoever holds the stream holds it, and the user knows of it');
     is($line->stat('entered'), 1, 'nobody has entered by it');
     is_deeply($line->announced, [], 'nobody is told anything');

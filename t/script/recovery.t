@@ -241,13 +241,91 @@ is($back->restore('b', 'i1', $idx{b}, $idx{d}, $epoch, 'absent')->{rank}, 1,
 is_deeply($back->line, [ qw(a b c d) ], 'between the same');
 is_deeply($back->announced, [ [ 'moved', 'b', 'i2', $idx{b} ] ],
           'and the one that has the stream is told');
-is($back->restore('b', 'i1', $idx{b}, $idx{d}, $epoch)->{status}, 'replaced',
-   'the other is not the holder any more');
+is($back->restore('b', 'i1', $idx{b}, $idx{d}, $epoch, '', 1)->{status},
+   'replaced', 'the other is not the holder any more');
 is($back->restore('e', 'i1', 2.5 * $idx{d}, $idx{d}, $epoch, 'absent')->{status},
    'waiting', 'one in his grace time is put back');
 well($back, 'come back');
 
 
+# who has come from elsewhere, of which a replica did not hear: the newer
+# connection is the one that counts, whoever says so first
+
+for my $in (0, 1) {
+    WaitingQueue::Script::flush();
+    my $behind = line(capacity => $in);
+    my $what = $in ? 'in' : 'in line';
+    my $first = $behind->join('u', 'i1');
+    my @were = map { redis('DUMP', $behind->key($_)) } 1, 8;
+    my $second = $behind->join('u', 'i2');
+
+    $epoch = $behind->positions(0)->{epoch};
+    cmp_ok($second->{serial}, '>', $first->{serial}, "$what: a newer one");
+
+    # the move is lost
+    redis('DEL', map { $behind->key($_) } 1, 8);
+    redis('RESTORE', $behind->key($$_[0]), 0, $$_[1])
+        for grep { defined $$_[1] } [ 1, $were[0] ], [ 8, $were[1] ];
+    $behind->announced;
+    heartbeat($_, 1) for qw(i1 i2);
+
+    is_deeply($behind->ranks('i2', 'u')->{ranks}, [ -1 ],
+              "$what: who holds it finds out");
+
+    my $back = $behind->restore('u', 'i2', $first->{idx}, $first->{idx},
+                                $epoch, '', $second->{serial});
+    is_deeply([ @$back{qw(status idx serial)} ],
+              [ $first->{status}, $first->{idx}, $second->{serial} ],
+              "$what: and has it again");
+    is_deeply($behind->announced, [ [ 'replaced', 'u', 'i1', $first->{idx} ] ],
+              "$what: the other is told");
+    is($behind->restore('u', 'i1', $first->{idx}, $first->{idx}, $epoch, '',
+                        $first->{serial})->{status},
+       'replaced', "$what: and cannot take it back");
+    is_deeply($behind->ranks('i2', 'u')->{ranks}, [ $in ? -1 : 0 ],
+              "$what: all is as it was");
+    well($behind, "$what: come from elsewhere");
+}
+
+
+# what is said of the seats when one is sold
+
+WaitingQueue::Script::flush();
+my $says = line(capacity => 5);
+my %buys = map { $_ => $says->join($_, '', 'enter') } qw(a b c);
+my $sells = sub {
+    $says->release($_[0], 'sold', '', $buys{$_[0]}{token}, 'sold');
+    return [ $says->{figures}[4], $says->{figures}[5] ];
+};
+
+is_deeply($sells->('a'), [ 1, -1 ], 'sold: one, of seats that nobody counts');
+redis('SET', $says->key(15), 7);
+is_deeply($sells->('b'), [ 2, 6 ], 'sold: of seven');
+is_deeply($sells->('b'), [ 2, 6 ], 'sold: said again');
+redis('SET', $says->key(15), 'rubbish');
+is_deeply($sells->('c'), [ 3, -1 ], 'sold: rubbish counts none');
+is($says->stat('sold'), 3, 'and stops nobody');
+well($says, 'sold');
+
+lose();
+$buys{d} = $says->join('d', '', 'enter');
+$sells->('d');
+cmp_ok($says->{figures}[-1], '>', 0, 'sold: it is said that it is after a loss');
+
+
+# what somebody had may have been lost
+
+WaitingQueue::Script::flush();
+my $gives = line(capacity => 5);
+my $given = $gives->join('a', '', 'enter');
+is_deeply([ @{$gives->quit('nobody')}, $gives->{hold} ], [ 0, 0, 0 ],
+          'quit: there is nothing');
+lose();
+is_deeply($gives->quit('a'), [ 0, 0 ], 'quit: nothing is known of it');
+cmp_ok($gives->{hold}, '>', 4000, 'but perhaps only now');
+$gives->restore_lease('a', $given);
+is_deeply([ @{$gives->quit('a')}, $gives->{hold} ], [ 1, 0, 0 ],
+          'quit: what was put back');
 # who comes to one that knows nobody: a worker without streams, the API
 
 for my $seen (0, 1) {

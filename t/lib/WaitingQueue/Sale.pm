@@ -801,7 +801,11 @@ sub _check_order {
                             =~ /"idx":(\d+).*"since":(\d+)/ or next;
 
         $self->problem('order', "$name is in with $its, and $first in line "
-                                . "with $idx")
+                                . "with $idx",
+                       { history => [
+                           map { ($_->{name}, @{ $_->{history} }) }
+                           grep { $_->{name} eq $name
+                                  || $_->{name} eq $first } $self->users ] })
             if $its > $idx && $since / 1000 > $self->{lost_at};
     }
 }

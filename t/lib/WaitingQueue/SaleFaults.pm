@@ -520,13 +520,22 @@ my %faults = (
             my ($sale) = @_;
             my @slow;
 
+            my $open = sub {
+                my $n = shift;
+                return $sale->line->open("slow$n", rcvbuf => 2304,
+                                         $sale->nodes->at($n % 2));
+            };
+
             return (
                 sub {
-                    @slow = map {
-                        $sale->line->open("slow$_", rcvbuf => 2304,
-                                          $sale->nodes->at($_ % 2))
-                    } 1 .. 20;
-                    return sub { !grep { !$_->events } @slow };
+                    @slow = map { $open->($_) } 0 .. 19;
+                    return sub {
+                        # refused, by another fault
+                        for my $n (grep { defined $slow[$_]->ended } 0 .. 19) {
+                            $slow[$n] = $open->($n);
+                        }
+                        return !grep { !$_->events } @slow;
+                    };
                 },
                 sub { $_->stop_reading for @slow; 4 },
                 sub { $_->resume for @slow; 1 },
@@ -695,7 +704,16 @@ sub turn {
             return;
         }
 
-        my $then = $step->();
+        my $then = eval { $step->() };
+
+        if (!defined $then) {
+            # what it needs may be away, by the fault that it has met
+            die $@ if $self->{class} ne 'client'
+                      || @{ $self->{sale}{faults} } < 2;
+            unshift @{ $self->{left} }, $step;
+            $then = 0.3;
+        }
+
         my $due = ref $then ? undef : time + $then;
 
         $self->{step}++;

@@ -175,11 +175,11 @@ sub join {
 
 
 sub restore {
-    my ($self, $user, $instance, $idx, $highest, $epoch, $absent) = @_;
+    my ($self, $user, $instance, $idx, $highest, $epoch, $absent, $serial) = @_;
 
     return _named($self->call('restore', $user, $instance, $idx, $highest,
                               $self->{settings}, $epoch, $self->_seed,
-                              $absent || ''));
+                              $absent || '', $serial || 0));
 }
 
 
@@ -235,16 +235,19 @@ sub status {
 
 sub quit {
     my ($self, $user) = @_;
-    return $self->_ended($self->call('quit', $user, $self->_seed));
+    return $self->_ended([ qw(hold) ],
+                         $self->call('quit', $user, $self->_seed));
 }
 
 
+# what else is answered is kept by name: $line->{opens}
+
 sub _ended {
-    my ($self, $answer) = @_;
+    my ($self, $names, $answer) = @_;
 
-    my ($ended, $promoted, $opens, @more) = @$answer;
+    my ($ended, $promoted, @more) = @$answer;
 
-    $self->{opens} = $opens;
+    @$self{'opens', @$names} = splice @more, 0, 1 + @$names;
     return [ $ended, $promoted, @more ];
 }
 
@@ -273,7 +276,7 @@ sub promote {
 sub release {
     my ($self, $user, $how, $instance, $token, $counter) = @_;
 
-    return $self->_ended($self->call(
+    return $self->_ended([ qw(figures) ], $self->call(
         'release', $user, $how || 'return', $self->_seed,
         (map { defined $_ ? $_ : '' } $instance, $token), $counter || 'done'));
 }
@@ -290,6 +293,8 @@ sub positions {
     return \%named;
 }
 
+
+# ranks(instance, users)
 
 sub ranks {
     my ($self, @users) = @_;
