@@ -121,7 +121,7 @@ ngx_http_wq_heartbeat_handler(void *data, ngx_http_wq_result_t *result)
 
         worker->heartbeat.known = 1;
 
-        ngx_http_wq_recovery_check(worker, reply.origin);
+        ngx_http_wq_recovery_check(worker, reply.origin, reply.hold_ms);
         ngx_http_wq_endings_look(worker);
     }
 }

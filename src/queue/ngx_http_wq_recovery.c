@@ -74,9 +74,10 @@ ngx_http_wq_recovery_stop(ngx_http_wq_worker_t *worker)
 
 
 void
-ngx_http_wq_recovery_check(ngx_http_wq_worker_t *worker, int64_t origin)
+ngx_http_wq_recovery_check(ngx_http_wq_worker_t *worker, int64_t origin,
+    int64_t hold_ms)
 {
-    ngx_uint_t               is_first;
+    ngx_uint_t               is_first, is_new;
     ngx_http_wq_recovery_t  *recovery;
 
     recovery = &worker->recovery;
@@ -87,9 +88,12 @@ ngx_http_wq_recovery_check(ngx_http_wq_worker_t *worker, int64_t origin)
 
     is_first = ngx_http_wq_zone_set_origin(worker->conf->zone, origin);
 
-    if (recovery->origin || is_first) {
+    /* the one who was first is perhaps gone, and was not ready with it */
+    is_new = (recovery->origin == 0 && hold_ms > 0);
+
+    if (recovery->origin || is_first || is_new) {
         recovery->until = ngx_current_msec + NGX_HTTP_WQ_RECOVERY_MOST;
-        recovery->node = is_first;
+        recovery->node = is_first || is_new;
 
         ngx_http_wq_recovery_begin(worker);
     }
@@ -109,6 +113,20 @@ ngx_uint_t
 ngx_http_wq_recovery_under_way(const ngx_http_wq_worker_t *worker)
 {
     return (ngx_msec_int_t) (worker->recovery.until - ngx_current_msec) > 0;
+}
+
+
+ngx_uint_t
+ngx_http_wq_recovery_busy(const ngx_http_wq_worker_t *worker)
+{
+    const ngx_http_wq_recovery_t  *recovery;
+
+    recovery = &worker->recovery;
+
+    return ngx_http_wq_recovery_under_way(worker)
+           && worker->links[NGX_HTTP_WQ_COMMANDS]->state
+              == NGX_HTTP_WQ_LINK_READY
+           && (recovery->node || !ngx_queue_empty(&recovery->missing));
 }
 
 

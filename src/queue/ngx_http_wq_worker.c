@@ -332,6 +332,12 @@ ngx_http_wq_worker_quit_handler(ngx_event_t *ev)
             return;
         }
 
+        if (ngx_http_wq_recovery_busy(worker)) {
+            /* nobody else has taken it upon himself */
+            ngx_http_wq_timer_set(&worker->quit, NGX_HTTP_WQ_WORKER_LOOK);
+            return;
+        }
+
         ngx_http_wq_worker_drain(worker);
     }
 

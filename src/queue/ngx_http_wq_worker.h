@@ -271,17 +271,20 @@ void ngx_http_wq_grace_remove(ngx_http_wq_client_t *client);
 
 /*
  * recovery: what is known here is put back when Redis has lost data.  check()
- * is told with each heartbeat since when the data are there; add() is for a
- * client that has just become absent, drop() for one that is about to be freed.
- * under_way() is as long as Redis may wait for somebody.
+ * is told with each heartbeat since when the data are there, and for how long
+ * nobody is let in; add() is for a client that has just become absent, drop()
+ * for one that is about to be freed.  under_way() is as long as Redis may wait
+ * for somebody, and busy() as long as this worker can put somebody back.
  */
 
 void ngx_http_wq_recovery_init(ngx_http_wq_worker_t *worker);
 void ngx_http_wq_recovery_stop(ngx_http_wq_worker_t *worker);
-void ngx_http_wq_recovery_check(ngx_http_wq_worker_t *worker, int64_t origin);
+void ngx_http_wq_recovery_check(ngx_http_wq_worker_t *worker, int64_t origin,
+    int64_t hold_ms);
 void ngx_http_wq_recovery_add(ngx_http_wq_client_t *client);
 void ngx_http_wq_recovery_drop(ngx_http_wq_client_t *client);
 ngx_uint_t ngx_http_wq_recovery_under_way(const ngx_http_wq_worker_t *worker);
+ngx_uint_t ngx_http_wq_recovery_busy(const ngx_http_wq_worker_t *worker);
 
 
 /* router: from ENTRY to the stream of the instance that must know */
