@@ -7,7 +7,8 @@
 --          stream; "sold": the seat is gone, and the slot with it, even if the
 --          lease is over by now
 -- ARGV[4]  random seed for a token
--- ARGV[5]  only if the lease is held by this instance; empty: in any case
+-- ARGV[5]  only if the lease is held by this instance, or by none, as one that
+--          a node has put back, and may have been told; empty: in any case
 -- ARGV[6]  only the lease of this token, so that a repeated call does not end a
 --          new one, nor sell a seat twice; empty: any
 -- ARGV[7]  the counter of the reason: done, sold, left, expired
@@ -31,7 +32,8 @@ local token = ARGV[6]
 local now = now_ms()
 local l = lease.find(user, now, seed)
 local ours = l
-             and (ARGV[5] == '' or l.instance == ARGV[5])
+             and (ARGV[5] == '' or l.instance == ARGV[5]
+                  or l.instance == '' and how ~= 'untold')
              and (token == '' or l.token == token)
              and (how ~= 'untold' or l.state == 'ready' and not l.told)
 

@@ -23,10 +23,10 @@
 /* for so long a worker that quits does so if no other does, in ms */
 #define NGX_HTTP_WQ_ENDING_LAST   30000
 
-/* after a try that has failed, in ms */
+/* between two looks at those in the zone, in ms */
 #define NGX_HTTP_WQ_ENDING_RETRY  1000
 
-/* that one worker has under way at once, of those in the zone */
+/* that one worker takes from there in a turn, and has under way at once */
 #define NGX_HTTP_WQ_ENDING_SLICE  64
 
 
@@ -37,6 +37,7 @@ typedef struct {
 } ngx_http_wq_ending_t;
 
 
+static void ngx_http_wq_endings_take(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_ending_say(ngx_http_wq_worker_t *worker,
     const ngx_http_wq_known_ending_t *known);
 static ngx_http_wq_ending_t *ngx_http_wq_ending_create(
@@ -125,6 +126,19 @@ ngx_http_wq_ending_add(ngx_http_wq_worker_t *worker, const ngx_str_t *event,
 void
 ngx_http_wq_endings_look(ngx_http_wq_worker_t *worker)
 {
+    if ((ngx_msec_int_t) (worker->endings.next - ngx_current_msec) > 0) {
+        return;
+    }
+
+    worker->endings.next = ngx_current_msec + NGX_HTTP_WQ_ENDING_RETRY;
+
+    ngx_http_wq_endings_take(worker);
+}
+
+
+static void
+ngx_http_wq_endings_take(ngx_http_wq_worker_t *worker)
+{
     ngx_uint_t                  n;
     ngx_http_wq_zone_t         *zone;
     ngx_http_wq_known_ending_t  known;
@@ -133,12 +147,13 @@ ngx_http_wq_endings_look(ngx_http_wq_worker_t *worker)
 
     /* some of them may come back at once: not more than there are now */
 
-    for (n = ngx_http_wq_zone_endings(zone); n; n--) {
+    n = ngx_min(ngx_http_wq_zone_endings(zone), NGX_HTTP_WQ_ENDING_SLICE);
+
+    for ( /* void */ ; n; n--) {
 
         if (worker->links[NGX_HTTP_WQ_COMMANDS]->state
                 != NGX_HTTP_WQ_LINK_READY
             || worker->endings.count >= NGX_HTTP_WQ_ENDING_SLICE
-            || (ngx_msec_int_t) (worker->endings.next - ngx_current_msec) > 0
             || ngx_http_wq_zone_ending_take(zone, &known) != NGX_OK)
         {
             return;
@@ -264,7 +279,7 @@ ngx_http_wq_ending_heard(void *data, ngx_http_wq_result_t *result)
     ngx_http_wq_ending_free(worker, ending);
 
     /* where there are more of them they go on in the same pace */
-    ngx_http_wq_endings_look(worker);
+    ngx_http_wq_endings_take(worker);
 }
 
 
@@ -274,8 +289,6 @@ static void
 ngx_http_wq_ending_keep(ngx_http_wq_worker_t *worker,
     const ngx_http_wq_known_ending_t *known)
 {
-    worker->endings.next = ngx_current_msec + NGX_HTTP_WQ_ENDING_RETRY;
-
     if (ngx_http_wq_zone_ending_put(worker->conf->zone, known) != NGX_OK) {
         ngx_http_wq_ending_lost(worker, known, "the zone has no room");
     }

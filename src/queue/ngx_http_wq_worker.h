@@ -72,7 +72,7 @@ typedef struct {
 typedef struct {
     ngx_queue_t                queue;       /* Redis is being told of them */
     ngx_uint_t                 count;
-    ngx_msec_t                 next;        /* try, if one has failed */
+    ngx_msec_t                 next;        /* look at those in the zone */
     ngx_msec_t                 last;        /* of a worker that quits */
 } ngx_http_wq_endings_t;
 

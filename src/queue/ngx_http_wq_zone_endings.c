@@ -55,8 +55,9 @@ ngx_http_wq_zone_ending_put(ngx_http_wq_zone_t *zone,
                               known->event.len),
                    known->user.data, known->user.len);
 
-        ngx_queue_insert_tail(&endings->queue, &ending->queue);
+        /* killed in between, there is one too many to look for */
         endings->count++;
+        ngx_queue_insert_tail(&endings->queue, &ending->queue);
     }
 
     ngx_shmtx_unlock(&zone->shpool->mutex);
@@ -78,6 +79,7 @@ ngx_http_wq_zone_ending_take(ngx_http_wq_zone_t *zone,
     ngx_shmtx_lock(&zone->shpool->mutex);
 
     if (ngx_queue_empty(&endings->queue)) {
+        endings->count = 0;
         ngx_shmtx_unlock(&zone->shpool->mutex);
         return NGX_DECLINED;
     }

@@ -97,7 +97,8 @@ for my $n (2 .. 4) {
                               "u$n");
 
     like($record, qr/^\{"userId":"u$n","eventId":"show","idx":$n,
-                     "instanceId":"(node1-\d+-\d{13})","since":\d{13}\}$/x,
+                     "instanceId":"(node1-\d+-\d{13})","since":\d{13},
+                     "serial":\d{16}\}$/x,
          "the record of u$n");
     ok($instances{ $show->record("u$n")->{instanceId} },
        'which names a living instance');
@@ -109,7 +110,8 @@ is($nodes->call('HGET', 'WAITING_QUEUE_IDX', 'show'), 4, 'WAITING_QUEUE_IDX');
 is($show->slots, 0, 'ENTRY_QUEUE_SLOTS');
 like($nodes->call('HGET', 'ENTRY_LEASE:{show}', 'u1'),
      qr/^\{"userId":"u1","eventId":"show","idx":1,"instanceId":"node1-\d+-\d+"
-        ,"state":"ready","since":\d{13},"waited":0\}$/x, 'ENTRY_LEASE');
+        ,"state":"ready","since":\d{13},"waited":0
+        ,"serial":\d{16}\}$/x, 'ENTRY_LEASE');
 is_deeply($nodes->call('ZRANGE', 'ENTRY_ACTIVE:{show}', 0, -1), ['u1'],
           'ENTRY_ACTIVE');
 ok($nodes->call('SISMEMBER', 'WAITING_EVENTS', 'show'), 'WAITING_EVENTS');
