@@ -15,12 +15,13 @@ WQ_BUILD=$(pwd)/build
 export TEST_NGINX_BINARY TEST_NGINX_LOAD_MODULES WQ_BUILD
 
 mkdir -p build/bench
-for name in sseload floor churn; do
+for name in sseload silent floor churn; do
     cc -O2 -Wall -Wextra -o "build/bench/$name" "bench/$name.c" -lm
 done
 
 if [ $# -eq 0 ]; then
-    set -- link positions memory commands joins handover crowd gate api seats
+    set -- link positions memory commands joins handover crowd gate api seats \
+        silent
 fi
 
 for name in "$@"; do

@@ -886,3 +886,133 @@ __DATA__
     is($a->status, 405, 'but a stream is asked for with GET');
     is($a->header('Allow'), 'GET', 'it says so');
     is_deeply($line->waiting, [ 'u' ], 'one place');
+
+
+
+=== TEST 20: from a page of another site no cookie comes, and none goes back
+--- check
+    my $line = line('e');
+
+    # what browsers say with each request, over TLS
+    my $sent = sub {
+        my ($site, $mode, $dest, %more) = @_;
+        return (headers => { 'Sec-Fetch-Site' => $site,
+                             'Sec-Fetch-Mode' => $mode,
+                             'Sec-Fetch-Dest' => $dest, %more });
+    };
+    my %html = (Accept => 'text/html,application/xhtml+xml,*/*;q=0.8');
+    my @top = ('navigate', 'document', %html);
+    my @form = ('Content-Type' => 'application/x-www-form-urlencoded',
+                Origin => 'https://evil.example');
+
+    # a slot is free, and nobody is new who only seems so
+    my $a = visitor(path => '/shop/')->post(undef, 'x=y',
+                                            $sent->('cross-site', @top, @form));
+    kept_back($a, 'a form of another site');
+    is_deeply([ $a->cookies ], [], 'sets no cookie');
+    like($a->body, qr/data-status="none"/, 'but brings the page');
+    is($a->header('Retry-After'), 1, 'which asks again, from here');
+    is_deeply([ $line->keys ], [], 'no place, no lease, nothing');
+
+    # a first visit by a link has its cookies, whatever the site
+    my $in = visitor(path => '/shop/');
+    $a = $in->get(undef, $sent->('cross-site', @top, 'Sec-Fetch-User' => '?1',
+                                 Referer => 'https://news.example/'));
+    inside($a, 'a link of another site');
+    is(scalar($a->cookies), 2, 'brings both cookies');
+    inside($in->get(undef, $sent->('same-origin', @top)), 'which are good');
+
+    # one who waits loses nothing by another's page
+    my $v = visitor(path => '/shop/');
+    $v->get(undef, $sent->('none', @top));
+    $v->get(undef, $sent->('same-origin', @top));
+    is_deeply($line->waiting, [ $v->id ], 'one waits');
+
+    my ($id, $idx) = ($v->id, $line->idx($v->id));
+    my @pages = (
+        [ 'a form', 403, POST => 'navigate', 'document' ],
+        [ 'a form, the page', 503, POST => @top ],
+        [ 'a picture', 403, GET => 'no-cors', 'image' ],
+        [ 'a script', 403, GET => 'no-cors', 'script' ],
+        [ 'fetch', 403, GET => 'cors', 'empty' ],
+        [ 'fetch, PUT', 403, PUT => 'cors', 'empty' ],
+        [ 'an EventSource', 403, GET => 'cors', 'empty',
+          Accept => 'text/event-stream' ],
+        [ 'a frame', 503, GET => 'navigate', 'iframe', %html ],
+        [ 'an object', 503, GET => 'navigate', 'object', %html ],
+        [ 'a WebSocket', 403, GET => 'websocket', 'empty',
+          Upgrade => 'websocket' ],
+        [ 'sendBeacon', 403, POST => 'no-cors', 'empty' ],
+        [ 'a mode that is none', 403, GET => 'junk', 'document' ],
+        [ 'a destination that is none', 403, GET => 'navigate', '' ],
+    );
+
+    for (@pages) {
+        my ($what, $code, $method, @fetch) = @$_;
+
+        # without the cookies, and who takes cookies takes what there is
+        $a = $v->ask($method, undef, body => $method eq 'GET' ? undef : 'x=y',
+                     $sent->('cross-site', @fetch, Cookie => undef));
+        is($a->status, $code, $what);
+        is_deeply([ $a->cookies ], [], "$what: no cookie");
+        is($a->json->{error}, 'cross_site', "$what: says why")
+            if $code == 403;
+    }
+    is($v->id, $id, 'the browser has the cookie that it had');
+    is($v->get->json->{rank}, 0, 'and the place is there');
+    is($line->idx($id), $idx, 'the same');
+    is_deeply($line->waiting, [ $id ], 'and nobody else has one');
+    is(scalar(@{$line->inside}), 1, 'nor a lease');
+
+    # whose cookie comes all the same is known
+    $a = $v->post(undef, 'x=y', $sent->('cross-site', @top));
+    like($a->body, qr/data-position="1"/, 'a form with the cookie');
+    $a = $in->post(undef, 'x=y', $sent->('cross-site', @top));
+    inside($a, 'and who is in is in');
+
+    # a token is not set that way either, nor taken away
+    my $named = visitor(path => '/named/?user=' . $in->id);
+    $a = $named->post(undef, 'x', $sent->('cross-site', @top, @form));
+    inside($a, 'who has a name is let in by it');
+    is_deeply([ $a->cookies ], [], 'without a cookie');
+    $a = visitor(path => '/named/?user=u', jar => 0)
+        ->post(undef, 'x', $sent->('cross-site', @top, Cookie =>
+                                   token_cookie('e') . '=' . 'a' x 40));
+    is_deeply([ $a->cookies ], [], 'one that is not good stays');
+
+    # all that is not the word of a browser, or not that one, is as ever
+    for my $site (undef, '', 'same-origin', 'same-site', 'none', 'Cross-Site',
+                  'cross-site,', ' cross-site x', '"cross-site"', 'x' x 4000,
+                  "cross\tsite", 'cross-sit', 'cross-sites')
+    {
+        $a = visitor(path => '/shop/')->post(undef, 'x',
+                                             $sent->($site, @top, @form));
+        is(scalar($a->cookies), 1,
+           'Sec-Fetch-Site: ' . substr $site // '(absent)', 0, 40);
+    }
+    # an old one says the site, and no more
+    for my $fetch ([ undef, undef ], [ 'navigate', undef ],
+                   [ undef, 'document' ])
+    {
+        $a = visitor(path => '/shop/')->get(undef,
+                                            $sent->('cross-site', @$fetch));
+        is(scalar($a->cookies), 1, 'mode and destination: '
+                                   . join ' ', map { $_ // '(absent)' } @$fetch);
+    }
+    is_deeply([ $line->wrong ], [], 'all is well in Redis');
+
+
+
+=== TEST 21: in a dry run whatever comes from another site passes, too
+--- settings
+    waiting_queue_dry_run on;
+--- check
+    my $line = line('e');
+    my $a = visitor(path => '/shop/')->post(undef, 'x', headers => {
+        'Sec-Fetch-Site' => 'cross-site', 'Sec-Fetch-Mode' => 'navigate',
+        'Sec-Fetch-Dest' => 'document' });
+
+    inside($a, 'it passes');
+    is_deeply([ $a->cookies ], [], 'without a cookie');
+    is_deeply([ $line->keys ], [], 'and is nobody');
+    reaches('gateDryRun', 1);

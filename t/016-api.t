@@ -1660,3 +1660,75 @@ before <!--# include virtual="/api?user=u" --> after
     is($s->last->{event}, 'expired', 'which the stream is told');
     $sse->run_until(sub { !@{$line->waiting} }, 20, 'and the place is given up');
     is_deeply([ $line->wrong ], [], 'all is well in Redis');
+
+
+
+=== TEST 24: the cookie of who is sent by a page of another site
+--- check
+    my $line = line();
+    my $v = visitor(path => '/cookie/api');
+    my $sent = sub {
+        my ($site, $mode, $dest) = @_;
+        return (headers => { 'Sec-Fetch-Site' => $site,
+                             'Sec-Fetch-Mode' => $mode,
+                             'Sec-Fetch-Dest' => $dest });
+    };
+    my @form = $sent->('cross-site', 'navigate', 'document');
+
+    # a slot is free, which is not for who seems to be new
+    my $a = $v->post(undef, 'x', @form);
+    fails($a, 403, 'cross_site', 'a form of another site');
+    is_deeply([ $a->cookies ], [], 'sets no cookie');
+    is(redis('KEYS', "$prefix*{e}*"), '', 'and stores nothing');
+
+    says($v->post(undef, 'x', $sent->('same-origin', 'cors', 'empty')), 200,
+         'ready', 'of the same site: let in');
+    my $id = $v->id;
+    says($v->post, 200, 'entered', 'and in');
+
+    for my $fetch ([ 'navigate', 'document' ], [ 'no-cors', 'empty' ],
+                   [ 'cors', 'empty' ], [ 'navigate', 'iframe' ],
+                   [ 'junk', 'junk' ])
+    {
+        # which the browser sends without the cookie
+        my %options = $sent->('cross-site', @$fetch);
+        $options{headers}{Cookie} = undef;
+        $a = $v->post(undef, 'x', %options);
+        fails($a, 403, 'cross_site', "POST, @$fetch");
+        is_deeply([ $a->cookies ], [], 'no cookie');
+        for my $method (qw(GET DELETE)) {
+            $a = $v->ask($method, undef, %options);
+            says($a, 404, 'none', "$method, @$fetch");
+            is_deeply([ $a->cookies ], [], 'no cookie');
+        }
+    }
+    is($v->id, $id, 'the cookie is the same');
+    says($v->get, 200, 'entered', 'and so is who is in');
+    is_deeply($line->inside, [ $id ], 'nobody else');
+
+    # the same of a stream, which would come again for ever
+    my $open = sub {
+        my ($site, $mode, $dest, $cookie) = @_;
+        my %options = $sent->($site, $mode, $dest);
+        $options{headers}{Cookie} = $cookie if $cookie;
+        my $s = $sse->open(path => '/cookie/stream', %options);
+        $sse->run_until(sub { $s->ended || $s->events }, 10, 'a stream');
+        return $s;
+    };
+    my $s = $open->('cross-site', 'cors', 'empty');
+    is($s->status, 403, 'is refused');
+    is($s->json->{error}, 'cross_site', 'and told why');
+    is($s->header('Set-Cookie'), undef, 'without a cookie');
+    $a = visitor(path => '/cookie/stream')
+        ->get(undef, $sent->('same-site', 'cors', 'empty'));
+    is($a->status, 200, 'from a sibling: a stream');
+    like($a->header('Set-Cookie'), qr/^wq_uid=/, 'with a cookie');
+    is($open->('cross-site', 'cors', 'empty', $v->cookie)->names, 'promoted',
+       'with one: whoever it is');
+
+    # a program says nothing of where it is
+    $a = visitor(path => '/cookie/api')->post;
+    is(scalar($a->cookies), 1, 'without the header: as ever');
+    says(visitor(jar => 0)->post('/api?user=a', 'x', @form), 202, 'waiting',
+         'who has a name needs no cookie');
+    well($line);

@@ -198,6 +198,10 @@ ngx_http_wq_api_identify(ngx_http_request_t *r, ngx_http_wq_api_t *api)
         return NGX_DECLINED;
     }
 
+    if (ngx_http_wq_cookie_is_withheld(r)) {
+        return ngx_http_wq_send_cross_site(r);
+    }
+
     /* takes no place before it has returned the cookie */
 
     api->new_user = 1;

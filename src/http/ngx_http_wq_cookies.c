@@ -34,6 +34,8 @@ static ngx_str_t ngx_http_wq_cookie_token_name(u_char *buf,
     const ngx_str_t *event);
 static ngx_uint_t ngx_http_wq_cookie_is_hex(const ngx_str_t *value,
     size_t len);
+static ngx_int_t ngx_http_wq_cookie_fetched(ngx_http_request_t *r,
+    const char *name, const char *word);
 
 
 ngx_int_t
@@ -148,6 +150,11 @@ ngx_http_wq_cookie_set(ngx_http_request_t *r, const ngx_str_t *name,
     secure = 0;
 #endif
 
+    if (ngx_http_wq_cookie_is_withheld(r)) {
+        /* it would take the place of the one that was kept back */
+        return NGX_OK;
+    }
+
     len = name->len + value->len
           + sizeof("=; Max-Age=0" NGX_HTTP_WQ_COOKIE_ATTRIBUTES "; Secure");
 
@@ -199,4 +206,52 @@ ngx_http_wq_cookie_is_hex(const ngx_str_t *value, size_t len)
     }
 
     return 1;
+}
+
+
+/*
+ * SameSite=Lax: with a request that a page of another site has made go no
+ * cookies, unless it leads the whole window there, and by a safe method.  No
+ * page can make these headers; a browser that does not know them sends none,
+ * nor does any without TLS.
+ */
+
+ngx_uint_t
+ngx_http_wq_cookie_is_withheld(ngx_http_request_t *r)
+{
+    if (ngx_http_wq_cookie_fetched(r, "sec-fetch-site", "cross-site")
+        != NGX_OK)
+    {
+        return 0;
+    }
+
+    return !(r->method & (NGX_HTTP_GET|NGX_HTTP_HEAD))
+           || ngx_http_wq_cookie_fetched(r, "sec-fetch-mode", "navigate")
+              == NGX_ABORT
+           || ngx_http_wq_cookie_fetched(r, "sec-fetch-dest", "document")
+              == NGX_ABORT;
+}
+
+
+/* NGX_OK: the header says this word, NGX_ABORT: another; or NGX_DECLINED */
+
+static ngx_int_t
+ngx_http_wq_cookie_fetched(ngx_http_request_t *r, const char *name,
+    const char *word)
+{
+    ngx_str_t         lowcase;
+    ngx_table_elt_t  *header;
+
+    lowcase.len = ngx_strlen(name);
+    lowcase.data = (u_char *) name;
+
+    header = ngx_http_wq_find_header(&r->headers_in.headers, &lowcase);
+
+    if (header == NULL) {
+        return NGX_DECLINED;
+    }
+
+    return header->value.len == ngx_strlen(word)
+           && ngx_strncmp(header->value.data, word, header->value.len) == 0
+           ? NGX_OK : NGX_ABORT;
 }

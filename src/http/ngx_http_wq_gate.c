@@ -161,6 +161,11 @@ ngx_http_wq_gate_enter(ngx_http_request_t *r, ngx_http_wq_gate_t *gate,
         return ngx_http_wq_gate_refuse_id(r, rc);
     }
 
+    if (gate->withheld) {
+        gate->verdict = NGX_HTTP_WQ_GATE_ANSWER;
+        return ngx_http_wq_gate_decide(gate);
+    }
+
     if (gate->accept == WQ_ACCEPT_EVENT_STREAM && gate->shown.len == 0
         && !lcf->dry_run)
     {
@@ -294,6 +299,7 @@ ngx_http_wq_gate_identify(ngx_http_request_t *r, ngx_http_wq_gate_t *gate)
 
     gate->accept = header ? wq_accept(header->value.data, header->value.len)
                           : WQ_ACCEPT_JSON;
+    gate->withheld = 0;
 
     if (gate->new_user && lcf->user == NULL) {
         /* of another event: the cookie is for both */
@@ -313,6 +319,12 @@ ngx_http_wq_gate_identify(ngx_http_request_t *r, ngx_http_wq_gate_t *gate)
          */
 
         ngx_str_null(&gate->shown);
+
+        if (ngx_http_wq_cookie_is_withheld(r)) {
+            ngx_str_null(&gate->user);
+            gate->withheld = 1;
+            return NGX_OK;
+        }
 
         if (gate->accept == WQ_ACCEPT_EVENT_STREAM && !lcf->dry_run) {
             ngx_str_null(&gate->user);

@@ -60,6 +60,7 @@ typedef struct {
     ngx_msec_t                   lease_ends;
 
     unsigned                     new_user:1;    /* has no cookie yet */
+    unsigned                     withheld:1;    /* ... or it was kept back */
     unsigned                     has_lease:1;
     unsigned                     bad_token:1;   /* was shown */
     unsigned                     is_over:1;     /* by the backend's word */

@@ -46,7 +46,13 @@ ngx_http_wq_gate_answer(ngx_http_request_t *r)
     /* it is no version of what is behind the gate */
     r->disable_not_modified = 1;
 
+    /* the page asks once more by itself, and then the cookies are sent */
+
     if (gate->accept != WQ_ACCEPT_HTML) {
+
+        if (gate->withheld) {
+            return ngx_http_wq_send_cross_site(r);
+        }
 
         if (gate->reason == NGX_HTTP_WQ_GATE_NO_CAPACITY) {
             return ngx_http_wq_send_capacity_unavailable(r);

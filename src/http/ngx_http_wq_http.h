@@ -202,6 +202,16 @@ void ngx_http_wq_cookie_token(ngx_http_request_t *r, const ngx_str_t *event,
 ngx_int_t ngx_http_wq_cookie_set_token(ngx_http_request_t *r,
     const ngx_str_t *event, const ngx_str_t *token);
 
+/*
+ * Whether a browser keeps our cookies back from this request, as a page of
+ * another site has made it.  Who comes without one may well have one: nobody
+ * new, and nothing is done.  The set functions set nothing then, as it would
+ * replace what the browser has; cross_site() is the answer, 403.
+ */
+
+ngx_uint_t ngx_http_wq_cookie_is_withheld(ngx_http_request_t *r);
+ngx_int_t ngx_http_wq_send_cross_site(ngx_http_request_t *r);
+
 
 /* 405 with the given Allow header, a literal */
 

@@ -102,3 +102,12 @@ ngx_http_wq_send_bad_user(ngx_http_request_t *r, ngx_int_t rc)
                                       "A-Z a-z 0-9 . _ ~ @ : -");
     }
 }
+
+
+ngx_int_t
+ngx_http_wq_send_cross_site(ngx_http_request_t *r)
+{
+    return ngx_http_wq_send_error(r, NGX_HTTP_FORBIDDEN, "cross_site",
+                                  "browsers send no cookie with a request "
+                                  "from another site");
+}

@@ -118,6 +118,11 @@ ngx_http_wq_stream_send_cookie(ngx_http_request_t *r)
     ngx_str_t   user;
     ngx_buf_t  *b;
 
+    if (ngx_http_wq_cookie_is_withheld(r)) {
+        /* it would come again and again */
+        return ngx_http_wq_send_cross_site(r);
+    }
+
     if (ngx_http_wq_cookie_new_user(r, &user) != NGX_OK
         || ngx_http_wq_cookie_set_user(r, &user) != NGX_OK)
     {

@@ -1,6 +1,7 @@
 # Proves that who gets no stream, as waiting_queue_max_streams are open, waits
 # with the same page as well: it asks for the position now and then, keeps the
-# place, takes the stream when there is one, and gets in in any case.
+# place, takes the stream when there is one, and gets in in any case; and the
+# same where it is limit_conn that refuses the stream.
 
 use strict;
 use warnings;
@@ -110,5 +111,37 @@ is(join(' ', @{$line->inside}), $carl_id, 'it is Carl');
 is($nginx->sum('streamsOpened'), 2, 'who has never had a stream');
 is($line->stat('joined'), 4, 'nobody has come twice');
 is_deeply([ $line->wrong ], [], 'slots and people are in order');
+
+
+# the same where nginx refuses the stream: an address has as many as it may
+
+my $narrow = WaitingQueue::Shop->new(
+    workers => 1,
+    http => 'map $http_accept $stream_of {
+                 default "";
+                 ~*text/event-stream $remote_addr;
+             }
+             limit_conn_zone $stream_of zone=streams:1m;
+             limit_conn_status 429;',
+    locations => { one => 'waiting_queue_capacity 1; '
+                          . 'limit_conn streams 1;' });
+
+$url = $narrow->url(@at);
+$line = $narrow->line('concert');
+($inside) = $narrow->come(@at, 1);
+$here = $ann->tab->open($url);
+$here->shows(qr/\bLive\b.*You are number 1 in line/, 'limit: Ann has it');
+
+$ben->expect(qr/^\Q$url\E - .* with a status of (?:429|503) /);
+$there = $ben->tab->open($url);
+$there->shows(qr/Updated every few seconds.*You are number 2 in line/,
+              'limit: Ben polls');
+$ben_id = $ben->cookies($url)->{wq_uid};
+$idx = $line->idx($ben_id);
+$narrow->leave(@at, $inside);
+$here->shows(qr/Welcome to the shop/, 'limit: Ann is let in');
+$there->shows(qr/\bLive\b.*You are number 1 in line/,
+              'limit: Ben gets a stream');
+is($line->idx($ben_id), $idx, 'limit: with the place he had');
 
 finish();

@@ -84,6 +84,39 @@ sub post {
 }
 
 
+# a form that a page of another site has sent: the browser keeps the cookies
+# back, and must have the same ones afterwards
+
+{
+    my @at = ('one', 'foreign');
+    my $line = $shop->line('foreign');
+    my ($inside) = $shop->come(@at, 1);
+    my $url = $shop->url(@at) . 'order';
+
+    $tab->open($shop->url(@at));
+    $tab->shows(qr/\bLive\b.*You are number 1 in line/, 'foreign: it waits');
+
+    my $waiting = $line->waiting;
+
+    $shop->come(@at, 2);
+    $browser->expect(qr/^\Q$url\E - .* with a status of 503 /);
+    $tab->open($shop->address("/form?to=$url") =~ s/127\.0\.0\.1/other.test/r);
+    $tab->click('button');
+    $tab->shows(qr/\bLive\b.*You are number 1 in line/,
+                'foreign: in the same place');
+    is(scalar @{$line->waiting}, 3, 'foreign: there is no other place');
+    is($line->waiting->[0], $waiting->[0], 'foreign: it is the same visitor');
+
+    $shop->leave(@at, $inside);
+    $tab->shows(qr/^It is your turn/, qr/The form you sent has not arrived yet/,
+                'foreign: it is asked to continue');
+    $tab->click('#continue');
+    $tab->shows(qr/The order has come POST seat=A-17/,
+                'foreign: and the form arrives');
+    is($line->inside->[0], $waiting->[0], 'foreign: that of the same visitor');
+}
+
+
 # a login, here and there
 
 {

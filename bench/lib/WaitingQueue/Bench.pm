@@ -11,8 +11,8 @@ package WaitingQueue::Bench;
 #     $room->step while ...;
 #     my ($seconds, $events, $cpu) = $window->end;
 #
-# All processes are WaitingQueue::Fault's, and end with the script.  sseload and
-# floor are built by run.sh.
+# All processes are WaitingQueue::Fault's, and end with the script.  sseload,
+# silent and floor are built by run.sh.
 
 use strict;
 use warnings;
@@ -25,7 +25,7 @@ use WaitingQueue::Line;
 use WaitingQueue::Redis;
 
 our @EXPORT = (@WaitingQueue::Fault::EXPORT, qw(
-    start_room start_load start_floor start_node node_missing
+    start_room start_load start_silent start_floor start_node node_missing
     measure cpu_us now_us median percentile procs_for spread quiet
 ));
 
@@ -39,6 +39,7 @@ $| = 1;
 
 sub start_room { return WaitingQueue::Bench::Room->new(@_) }
 sub start_load { return _start('Load', @_) }
+sub start_silent { return _start('Silent', @_) }
 sub start_floor { return _start('Floor', @_) }
 sub start_node { return _start('Node', @_) }
 
@@ -137,7 +138,7 @@ sub quiet {
 #         connections => 19900,       of a worker
 #         interval => '1s',
 #         listen => '',               further parameters
-#         http => text, main => text,
+#         http => text, main => text, server => text,
 #     )
 
 package WaitingQueue::Bench::Room;
@@ -150,7 +151,7 @@ sub new {
 
     my $self = bless {
         workers => 1, connections => 19_900, interval => '1s', listen => '',
-        http => '', main => '', event => 'bench', %o,
+        http => '', main => '', server => '', event => 'bench', %o,
     }, $class;
 
     $self->{port} = free_port();
@@ -184,7 +185,7 @@ sub new {
             waiting_queue_user \$arg_user;
             waiting_queue_ttl 1h claim=1h;
             waiting_queue_poll_timeout 1h;
-        }" : ''));
+        }" : '') . $self->{server});
 
     $self->{nginx}->wait_ready;
     $self->{line} = WaitingQueue::Line->new(
@@ -382,6 +383,40 @@ sub stop {
     my $self = shift;
     $self->result if $self->{pid};
 }
+
+
+# Connections on which nothing comes, or nothing that ends:
+# start_silent(port => , n => , say => text, again => 1)
+
+package WaitingQueue::Bench::Silent;
+
+our @ISA = 'WaitingQueue::Bench::Load';
+
+
+sub new {
+    my ($class, %o) = @_;
+    return bless { say => '', %o }, $class;
+}
+
+
+sub start {
+    my $self = shift;
+
+    my @command = ("$ENV{WQ_BUILD}/bench/silent", '--port', $self->{port},
+                   '--connections', $self->{n},
+                   '--procs', WaitingQueue::Bench::procs_for($self->{n}),
+                   '--say', $self->{say}, $self->{again} ? '--again' : ());
+
+    $self->{pid} = open $self->{out}, '-|', @command or die "silent: $!\n";
+
+    return $self;
+}
+
+
+# when all have been opened: how many are there; and now: so many, and so many
+# that nginx has closed
+
+sub ready { return $_[0]->_read('READY') }
 
 
 package WaitingQueue::Bench::Floor;

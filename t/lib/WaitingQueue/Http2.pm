@@ -9,6 +9,8 @@ package WaitingQueue::Http2;
 #     my $t = $h2->open('/api?user=u', 'name', method => 'POST', body => 1);
 #     $t->send('a part'); $t->send('the rest', 1);
 #
+#     my $c = $h2->open('/stream', 'name', headers => { cookie => 'a=b' });
+#
 # A stream has what one of WaitingQueue::Sse has, in the same run_until().  Only
 # what a server like nginx sends is understood; headers but for the status are
 # not looked at.
@@ -104,7 +106,9 @@ sub open {
                               [ ':method', $options{method} || 'GET' ],
                               [ ':scheme', 'http' ], [ ':path', $path ],
                               [ ':authority', 'localhost' ],
-                              [ 'accept', 'text/event-stream' ]);
+                              [ 'accept', 'text/event-stream' ],
+                              map { [ $_, $options{headers}{$_} ] }
+                                  sort keys %{$options{headers} || {}});
 
     return $s;
 }
