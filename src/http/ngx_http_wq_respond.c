@@ -368,30 +368,41 @@ ngx_http_wq_find_header(ngx_list_t *headers, const ngx_str_t *lowcase_name)
 {
     ngx_uint_t        i;
     ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
 
     part = &headers->part;
-    header = part->elts;
+    i = 0;
 
-    for (i = 0; /* void */ ; i++) {
+    return ngx_http_wq_next_header(&part, &i, lowcase_name);
+}
 
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
+
+ngx_table_elt_t *
+ngx_http_wq_next_header(ngx_list_part_t **part, ngx_uint_t *i,
+    const ngx_str_t *lowcase_name)
+{
+    ngx_table_elt_t  *header;
+
+    for ( ;; ) {
+
+        if (*i >= (*part)->nelts) {
+            if ((*part)->next == NULL) {
                 return NULL;
             }
 
-            part = part->next;
-            header = part->elts;
-            i = 0;
+            *part = (*part)->next;
+            *i = 0;
+            continue;
         }
 
-        if (header[i].hash
-            && header[i].key.len == lowcase_name->len
-            && ngx_strncasecmp(header[i].key.data, lowcase_name->data,
+        header = (ngx_table_elt_t *) (*part)->elts + (*i)++;
+
+        if (header->hash
+            && header->key.len == lowcase_name->len
+            && ngx_strncasecmp(header->key.data, lowcase_name->data,
                                lowcase_name->len)
                == 0)
         {
-            return &header[i];
+            return header;
         }
     }
 }
