@@ -69,10 +69,13 @@ ngx_http_wq_send_error(ngx_http_request_t *r, ngx_uint_t status,
     const char *error, const char *message)
 {
     size_t      len;
+    ngx_int_t   rc;
     ngx_buf_t  *b;
 
-    if (ngx_http_discard_request_body(r) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_http_discard_request_body(r);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     len = sizeof("{\"error\":\"\",\"message\":\"\"}\n") - 1
