@@ -42,6 +42,9 @@ ngx_http_wq_send(ngx_http_request_t *r, ngx_uint_t status,
     r->headers_out.content_type_lowcase = NULL;
     r->headers_out.content_length_n = b->last - b->pos;
 
+    /* what was asked for is done by now, whatever version of it is known */
+    r->disable_not_modified = 1;
+
     /* figures and states of this moment, never to be shown later */
 
     if (ngx_http_wq_add_header(r, "Cache-Control", "no-store") != NGX_OK) {
