@@ -2,8 +2,8 @@
 # under build/.  The work is done by the scripts in util/.
 
 .PHONY: build run test unit unit-build asan asan-build test-asan \
-        test-hiredis12 hiredis12-build lint fuzz fuzz-build fault bench soak \
-        install clean help
+        test-hiredis12 hiredis12-build lint fuzz fuzz-build fuzz-http-build \
+        fault bench soak install clean help
 
 build:
 	@util/setup.sh build
@@ -17,7 +17,7 @@ help:
 	@echo "make asan            the suite with an AddressSanitizer nginx"
 	@echo "make test-hiredis12  the link to Redis, with hiredis 1.2"
 	@echo "make lint            form, layers, static analysis, scripts"
-	@echo "make fuzz            the parsers of src/core, FUZZ_SECONDS=60 each"
+	@echo "make fuzz            parsers and endpoints, FUZZ_SECONDS=60 each"
 	@echo "make fault           a sale with each fault, then with many at once"
 	@echo "make bench           load measurements"
 	@echo "make soak            30 minutes of coming and going: nothing grows"
@@ -88,7 +88,10 @@ CORE_SOURCES := $(wildcard src/core/*.c)
 CORE_HEADERS := $(wildcard src/core/*.h t/unit/*.h t/fuzz/*.h)
 CORE_OBJECTS := $(CORE_SOURCES:src/core/%.c=build/unit/core/%.o)
 UNIT_TESTS   := $(patsubst t/unit/%.c,build/unit/%,$(wildcard t/unit/test_*.c))
-FUZZ_TARGETS := $(patsubst t/fuzz/%.c,build/fuzz/%,$(wildcard t/fuzz/fuzz_*.c))
+
+# the programs, and requests to an nginx with sanitizers
+FUZZ_TARGETS ?= $(sort $(patsubst t/fuzz/%.c,%,$(wildcard t/fuzz/fuzz_*.c))) \
+                http
 
 WARNINGS = -Wall -Wextra -Wno-unused-parameter -Werror
 
@@ -112,9 +115,13 @@ build/unit/%: t/unit/%.c $(CORE_OBJECTS) $(CORE_HEADERS)
 fuzz:
 	@util/setup.sh build fuzz
 	@$(MAKE) --no-print-directory fuzz-build
-	@util/fuzz.sh
+	@FUZZ_TARGETS="$(FUZZ_TARGETS)" util/fuzz.sh
 
-fuzz-build: $(FUZZ_TARGETS)
+fuzz-build: $(patsubst fuzz_%,build/fuzz/fuzz_%, \
+              $(patsubst http,fuzz-http-build,$(FUZZ_TARGETS)))
+
+fuzz-http-build: asan-build
+	@util/setup.sh test
 
 build/fuzz/%: t/fuzz/%.c $(CORE_SOURCES) $(CORE_HEADERS)
 	@mkdir -p $(@D)

@@ -24,6 +24,7 @@ system("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=localhost"
 $ENV{TEST_NGINX_CERTIFICATE} = "$certificate";
 $ENV{TEST_NGINX_INNER_PORT} = free_port();
 $ENV{TEST_NGINX_TLS_PORT} = free_port();
+$ENV{TEST_NGINX_HTTP2_PORT} = free_port();
 
 my ($sse, $prefix);
 
@@ -84,6 +85,7 @@ add_block_preprocessor(sub {
     }
     server {
         listen 127.0.0.1:$TEST_NGINX_TLS_PORT ssl;
+        listen 127.0.0.1:$TEST_NGINX_HTTP2_PORT http2;
         ssl_certificate $TEST_NGINX_CERTIFICATE/cert.pem;
         ssl_certificate_key $TEST_NGINX_CERTIFICATE/key.pem;
         ' . $locations . '
@@ -525,6 +527,32 @@ __DATA__
     is(visitor(path => '/shop/', jar => 0)->get(undef, headers => {
            Cookie => 'a=b; wq_uid=' . 'f' x 32 . '; c=d' })->json->{userId},
        'f' x 32, 'among other cookies');
+
+    # [ name, cookies, whose they are: undef for a new one ]
+    my $f = 'f' x 32;
+    my @several = (
+        [ 'in another header', [ 'a=b', 'c="d; e"', "wq_uid=$f" ], $f ],
+        [ 'behind those that have none', [ 'wq_uid', '', "wq_uid=$f" ], $f ],
+        [ 'the first counts', [ "wq_uid=$f", 'wq_uid=' . 'e' x 32 ], $f ],
+        [ 'good or not', [ 'wq_uid=x', "wq_uid=$f" ], undef ],
+        [ 'without regard to case and spaces', [ "a=b;  WQ_Uid = $f" ], $f ],
+    );
+
+    for my $case (@several) {
+        my ($name, $cookies, $user) = @$case;
+        my $a = visitor(path => '/shop/', jar => 0)->get(undef, headers => {
+            Cookie => $cookies });
+        my @fields = map { /^$/ ? () : "-H 'cookie: $_'" } @$cookies;
+        my $url = "http://127.0.0.1:$ENV{TEST_NGINX_HTTP2_PORT}/shop/";
+        my $h2 = `curl -s --http2-prior-knowledge @fields $url`;
+
+        for my $got ([ $name, $a->body ], [ "$name, in HTTP/2", $h2 ]) {
+            my ($said) = $got->[1] =~ /"userId":"($id)"/;
+
+            defined $user ? is($said, $user, $got->[0])
+                          : isnt($said || $f, $f, $got->[0]);
+        }
+    }
 
 
 

@@ -1,26 +1,53 @@
 #!/bin/sh
 #
-# Runs every fuzz target in build/fuzz for FUZZ_SECONDS (60 by default) each.
-# Seeds are t/fuzz/corpus/NAME; what the fuzzer finds worth keeping goes to
-# build/fuzz/corpus/NAME, and an input that breaks a target to build/fuzz.
+# Runs each of FUZZ_TARGETS (all by default) for FUZZ_SECONDS (60 by default).
+#
+# fuzz_NAME is the program of t/fuzz/fuzz_NAME.c.  Its seeds are
+# t/fuzz/corpus/fuzz_NAME; what the fuzzer finds worth keeping goes to
+# build/fuzz/corpus, and an input that breaks it to build/fuzz.
+#
+# "http" is t/fault/http-fuzz.t: requests to an nginx with sanitizers.  When one
+# is not answered as it should be the test says what it was, and the seed.
 
 set -eu
 cd "$(dirname "$0")/.."
 
-for source in t/fuzz/fuzz_*.c; do
-    [ -f "$source" ] || continue
+seconds=${FUZZ_SECONDS:-60}
 
-    name=$(basename "$source" .c)
-    corpus=build/fuzz/corpus/$name
-    seeds=t/fuzz/corpus/$name
+# program NAME
+
+program() {
+    corpus=build/fuzz/corpus/$1
+    seeds=t/fuzz/corpus/$1
 
     mkdir -p "$corpus"
     [ -d "$seeds" ] || seeds=
 
-    echo "== $name"
-
     # shellcheck disable=SC2086  # no word at all when there are no seeds
-    "build/fuzz/$name" -max_total_time="${FUZZ_SECONDS:-60}" -timeout=5 \
+    "build/fuzz/$1" -max_total_time="$seconds" -timeout=5 \
         -print_final_stats=1 -verbosity=0 \
-        -artifact_prefix="build/fuzz/$name-" "$corpus" $seeds
+        -artifact_prefix="build/fuzz/$1-" "$corpus" $seeds
+}
+
+if [ -z "${FUZZ_TARGETS-}" ]; then
+    FUZZ_TARGETS=$(basename -s .c t/fuzz/fuzz_*.c)
+    FUZZ_TARGETS="$FUZZ_TARGETS http"
+fi
+
+for target in $FUZZ_TARGETS; do
+    echo "== $target"
+
+    case $target in
+        http)
+            WQ_WORKERS=1 WQ_FUZZ_SECONDS=$seconds \
+                util/test.sh asan t/fault/http-fuzz.t
+            ;;
+        fuzz_*)
+            program "$target"
+            ;;
+        *)
+            echo "fuzz.sh: no target \"$target\"" >&2
+            exit 2
+            ;;
+    esac
 done

@@ -16,6 +16,8 @@
 
 #include "ngx_http_wq_http.h"
 
+#include "wq_cookie.h"
+
 
 #define NGX_HTTP_WQ_COOKIE_USER        "wq_uid"
 #define NGX_HTTP_WQ_COOKIE_USER_LEN    32       /* in hexadecimal */
@@ -27,13 +29,11 @@
 
 
 static ngx_int_t ngx_http_wq_cookie_find(ngx_http_request_t *r,
-    ngx_str_t *name, ngx_str_t *value);
+    const ngx_str_t *name, size_t len, ngx_str_t *value);
 static ngx_int_t ngx_http_wq_cookie_set(ngx_http_request_t *r,
     const ngx_str_t *name, const ngx_str_t *value);
 static ngx_str_t ngx_http_wq_cookie_token_name(u_char *buf,
     const ngx_str_t *event);
-static ngx_uint_t ngx_http_wq_cookie_is_hex(const ngx_str_t *value,
-    size_t len);
 static ngx_int_t ngx_http_wq_cookie_fetched(ngx_http_request_t *r,
     const char *name, const char *word);
 
@@ -43,13 +43,8 @@ ngx_http_wq_cookie_user(ngx_http_request_t *r, ngx_str_t *user)
 {
     ngx_str_t  name = ngx_string(NGX_HTTP_WQ_COOKIE_USER);
 
-    if (ngx_http_wq_cookie_find(r, &name, user) != NGX_OK
-        || !ngx_http_wq_cookie_is_hex(user, NGX_HTTP_WQ_COOKIE_USER_LEN))
-    {
-        return NGX_DECLINED;
-    }
-
-    return NGX_OK;
+    return ngx_http_wq_cookie_find(r, &name, NGX_HTTP_WQ_COOKIE_USER_LEN,
+                                   user);
 }
 
 
@@ -93,9 +88,7 @@ ngx_http_wq_cookie_token(ngx_http_request_t *r, const ngx_str_t *event,
 
     name = ngx_http_wq_cookie_token_name(buf, event);
 
-    if (ngx_http_wq_cookie_find(r, &name, token) != NGX_OK
-        || !ngx_http_wq_cookie_is_hex(token, WQ_TOKEN_LEN))
-    {
+    if (ngx_http_wq_cookie_find(r, &name, WQ_TOKEN_LEN, token) != NGX_OK) {
         ngx_str_null(token);
     }
 }
@@ -114,23 +107,45 @@ ngx_http_wq_cookie_set_token(ngx_http_request_t *r, const ngx_str_t *event,
 }
 
 
+/*
+ * NGX_OK, or NGX_DECLINED if the first of that name, in however many headers,
+ * is not hexadecimal of that length, or there is none.
+ */
+
 static ngx_int_t
-ngx_http_wq_cookie_find(ngx_http_request_t *r, ngx_str_t *name,
-    ngx_str_t *value)
+ngx_http_wq_cookie_find(ngx_http_request_t *r, const ngx_str_t *name,
+    size_t len, ngx_str_t *value)
 {
-#if (nginx_version >= 1023000)
+    wq_str_t          wanted, found;
+    ngx_uint_t        i;
+    ngx_list_part_t  *part;
+    ngx_table_elt_t  *header;
 
-    return ngx_http_parse_multi_header_lines(r, r->headers_in.cookie, name,
-                                             value)
-           ? NGX_OK : NGX_DECLINED;
+    static const ngx_str_t  cookie = ngx_string("cookie");
 
-#else
+    wanted.len = name->len;
+    wanted.data = name->data;
 
-    return ngx_http_parse_multi_header_lines(&r->headers_in.cookies, name,
-                                             value)
-           != NGX_DECLINED ? NGX_OK : NGX_DECLINED;
+    part = &r->headers_in.headers.part;
+    i = 0;
 
-#endif
+    while ((header = ngx_http_wq_next_header(&part, &i, &cookie))) {
+
+        if (wq_cookie_find(header->value.data, header->value.len, &wanted,
+                           &found)
+            != WQ_OK)
+        {
+            continue;
+        }
+
+        value->len = found.len;
+        value->data = found.data;
+
+        return wq_cookie_is_hex(found.data, found.len, len) ? NGX_OK
+                                                            : NGX_DECLINED;
+    }
+
+    return NGX_DECLINED;
 }
 
 
@@ -185,27 +200,6 @@ ngx_http_wq_cookie_token_name(u_char *buf, const ngx_str_t *event)
                - buf;
 
     return name;
-}
-
-
-static ngx_uint_t
-ngx_http_wq_cookie_is_hex(const ngx_str_t *value, size_t len)
-{
-    size_t  i;
-
-    if (value->len != len) {
-        return 0;
-    }
-
-    for (i = 0; i < len; i++) {
-        if ((value->data[i] < '0' || value->data[i] > '9')
-            && (value->data[i] < 'a' || value->data[i] > 'f'))
-        {
-            return 0;
-        }
-    }
-
-    return 1;
 }
 
 

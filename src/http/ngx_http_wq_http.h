@@ -165,6 +165,11 @@ ngx_int_t ngx_http_wq_add_header(ngx_http_request_t *r, const char *name,
 ngx_table_elt_t *ngx_http_wq_find_header(ngx_list_t *headers,
     const ngx_str_t *lowcase_name);
 
+/* the next one; a walk begins with the first part of a list, and 0 */
+
+ngx_table_elt_t *ngx_http_wq_next_header(ngx_list_part_t **part,
+    ngx_uint_t *i, const ngx_str_t *lowcase_name);
+
 /* finishes a request, from outside its own events */
 
 void ngx_http_wq_finalize(ngx_http_request_t *r, ngx_int_t rc);

@@ -42,6 +42,9 @@ ngx_http_wq_send(ngx_http_request_t *r, ngx_uint_t status,
     r->headers_out.content_type_lowcase = NULL;
     r->headers_out.content_length_n = b->last - b->pos;
 
+    /* what was asked for is done by now, whatever version of it is known */
+    r->disable_not_modified = 1;
+
     /* figures and states of this moment, never to be shown later */
 
     if (ngx_http_wq_add_header(r, "Cache-Control", "no-store") != NGX_OK) {
@@ -69,10 +72,13 @@ ngx_http_wq_send_error(ngx_http_request_t *r, ngx_uint_t status,
     const char *error, const char *message)
 {
     size_t      len;
+    ngx_int_t   rc;
     ngx_buf_t  *b;
 
-    if (ngx_http_discard_request_body(r) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_http_discard_request_body(r);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     len = sizeof("{\"error\":\"\",\"message\":\"\"}\n") - 1
@@ -368,30 +374,41 @@ ngx_http_wq_find_header(ngx_list_t *headers, const ngx_str_t *lowcase_name)
 {
     ngx_uint_t        i;
     ngx_list_part_t  *part;
-    ngx_table_elt_t  *header;
 
     part = &headers->part;
-    header = part->elts;
+    i = 0;
 
-    for (i = 0; /* void */ ; i++) {
+    return ngx_http_wq_next_header(&part, &i, lowcase_name);
+}
 
-        if (i >= part->nelts) {
-            if (part->next == NULL) {
+
+ngx_table_elt_t *
+ngx_http_wq_next_header(ngx_list_part_t **part, ngx_uint_t *i,
+    const ngx_str_t *lowcase_name)
+{
+    ngx_table_elt_t  *header;
+
+    for ( ;; ) {
+
+        if (*i >= (*part)->nelts) {
+            if ((*part)->next == NULL) {
                 return NULL;
             }
 
-            part = part->next;
-            header = part->elts;
-            i = 0;
+            *part = (*part)->next;
+            *i = 0;
+            continue;
         }
 
-        if (header[i].hash
-            && header[i].key.len == lowcase_name->len
-            && ngx_strncasecmp(header[i].key.data, lowcase_name->data,
+        header = (ngx_table_elt_t *) (*part)->elts + (*i)++;
+
+        if (header->hash
+            && header->key.len == lowcase_name->len
+            && ngx_strncasecmp(header->key.data, lowcase_name->data,
                                lowcase_name->len)
                == 0)
         {
-            return &header[i];
+            return header;
         }
     }
 }

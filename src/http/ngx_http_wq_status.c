@@ -24,6 +24,7 @@ static const ngx_str_t  ngx_http_wq_status_prometheus_type =
 ngx_int_t
 ngx_http_wq_status_handler(ngx_http_request_t *r)
 {
+    ngx_int_t                 rc;
     ngx_buf_t                *b;
     const ngx_str_t          *type;
     ngx_http_wq_snapshot_t    snapshot;
@@ -34,8 +35,10 @@ ngx_http_wq_status_handler(ngx_http_request_t *r)
         return ngx_http_wq_send_not_allowed(r, "GET, HEAD");
     }
 
-    if (ngx_http_discard_request_body(r) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_http_discard_request_body(r);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     lcf = ngx_http_get_module_loc_conf(r, ngx_http_waiting_queue_module);

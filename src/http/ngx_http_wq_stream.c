@@ -76,8 +76,10 @@ ngx_http_wq_stream_handler(ngx_http_request_t *r)
         return rc;
     }
 
-    if (ngx_http_discard_request_body(r) != NGX_OK) {
-        return NGX_HTTP_INTERNAL_SERVER_ERROR;
+    rc = ngx_http_discard_request_body(r);
+
+    if (rc != NGX_OK) {
+        return rc;
     }
 
     if (ngx_http_wq_stream_is_over(r)) {

@@ -43,7 +43,7 @@ static ngx_int_t
 ngx_http_wq_dispatcher_handler(ngx_http_wq_consumer_t *consumer,
     const ngx_http_wq_notice_t *notice, ngx_http_wq_batch_item_t *item)
 {
-    if (notice->type == NGX_HTTP_WQ_NOTICE_SEAT) {
+    if (notice->type == WQ_NOTICE_SEAT) {
         ngx_http_wq_seat_notice(consumer->worker, notice);
         return NGX_OK;
     }

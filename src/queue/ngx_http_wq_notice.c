@@ -32,11 +32,11 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
 
     switch (notice->type) {
 
-    case NGX_HTTP_WQ_NOTICE_PROMOTED:
+    case WQ_NOTICE_PROMOTED:
         ngx_http_wq_client_promoted(worker, client, notice);
         break;
 
-    case NGX_HTTP_WQ_NOTICE_EXPIRED:
+    case WQ_NOTICE_EXPIRED:
         /* a lease has lapsed, or the user has gone, by the API */
 
         if (client == NULL || client->idx != notice->idx) {
@@ -57,7 +57,7 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
         ngx_http_wq_client_forget(client);
         break;
 
-    case NGX_HTTP_WQ_NOTICE_REPLACED:
+    case WQ_NOTICE_REPLACED:
         if (client == NULL) {
             /* the one who is replaced may still wait for its own answer */
             return event && ngx_http_wq_event_has_joiner(event, &notice->user)
@@ -71,7 +71,7 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
         ngx_http_wq_client_replaced(client);
         break;
 
-    case NGX_HTTP_WQ_NOTICE_MOVED:
+    case WQ_NOTICE_MOVED:
 
         if (client && client->state == NGX_HTTP_WQ_WAITING) {
             ngx_http_wq_client_moved(client, notice->idx);
@@ -79,8 +79,8 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
 
         break;
 
-    case NGX_HTTP_WQ_NOTICE_SEAT:
-        /* is about no client */
+    default:
+        /* WQ_NOTICE_SEAT: is about no client */
         break;
     }
 

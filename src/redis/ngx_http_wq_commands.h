@@ -16,6 +16,7 @@
 
 #include "wq_id.h"
 #include "wq_key.h"
+#include "wq_notice.h"
 
 
 /* where an answer goes, and the handle to detach by; operation may be NULL */
@@ -165,25 +166,17 @@ ngx_int_t ngx_http_wq_decode_stream_message(wq_reply_t messages,
     ngx_uint_t i, ngx_http_wq_stream_message_t *message);
 
 
-/* what a message says: something happened to a user whom an instance holds */
-
-typedef enum {
-    NGX_HTTP_WQ_NOTICE_PROMOTED = 0,
-    NGX_HTTP_WQ_NOTICE_EXPIRED,
-    NGX_HTTP_WQ_NOTICE_REPLACED,
-    NGX_HTTP_WQ_NOTICE_MOVED,       /* the place has another idx */
-    NGX_HTTP_WQ_NOTICE_SEAT         /* user: the seat; idx: of the waiter */
-} ngx_http_wq_notice_e;
+/* what a message says, as wq_notice_t has it */
 
 typedef struct {
-    ngx_http_wq_notice_e               type;
+    wq_notice_e                        type;
     ngx_str_t                          event;
     ngx_str_t                          user;
     ngx_str_t                          instance;
-    ngx_str_t                          token;   /* len 0: none */
-    uint64_t                           idx;     /* of the place or the lease */
-    int64_t                            expires; /* ms since 1970 */
-    int64_t                            serial;  /* of who replaces */
+    ngx_str_t                          token;
+    uint64_t                           idx;
+    int64_t                            expires;
+    int64_t                            serial;
 } ngx_http_wq_notice_t;
 
 /* NGX_OK, or NGX_DECLINED for what makes no sense; borrows from the reply */

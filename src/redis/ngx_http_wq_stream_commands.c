@@ -8,35 +8,12 @@
 #include "ngx_http_wq_commands.h"
 #include "ngx_http_wq_script.h"
 
-#include "wq_state.h"
-
 
 /*
  * A stream of an instance that reads nothing any more must not grow until the
  * instance is taken for dead.
  */
 #define NGX_HTTP_WQ_DISPATCH_MAXLEN  "100000"
-
-
-static wq_reply_t ngx_http_wq_notice_field(wq_reply_t fields,
-    const char *name);
-static ngx_int_t ngx_http_wq_notice_number(wq_reply_t fields, const char *name,
-    int64_t *n);
-static ngx_int_t ngx_http_wq_notice_id(wq_reply_t fields, const char *name,
-    ngx_str_t *id);
-
-
-static const char  *ngx_http_wq_notice_types[] = {
-    "promoted",
-    "expired",
-    "replaced",
-    "moved",
-    "seat"
-};
-
-
-static const wq_field_t  ngx_http_wq_notice_number_field =
-    { "number", WQ_FIELD_INTEGER, 0, 0, INT64_MAX, 0 };
 
 
 ngx_str_t
@@ -172,64 +149,24 @@ ngx_int_t
 ngx_http_wq_decode_notice(const ngx_http_wq_stream_message_t *message,
     ngx_http_wq_notice_t *notice)
 {
-    int64_t     idx;
-    wq_str_t    type, token;
-    ngx_uint_t  i;
+    wq_notice_t  said;
 
-    type = wq_reply_string(ngx_http_wq_notice_field(message->fields, "type"));
-
-    for (i = NGX_HTTP_WQ_NOTICE_PROMOTED; /* void */ ; i++) {
-
-        if (i > NGX_HTTP_WQ_NOTICE_SEAT) {
-            return NGX_DECLINED;
-        }
-
-        if (type.len == ngx_strlen(ngx_http_wq_notice_types[i])
-            && ngx_strncmp(type.data, ngx_http_wq_notice_types[i], type.len)
-               == 0)
-        {
-            break;
-        }
-    }
-
-    notice->type = i;
-
-    if (ngx_http_wq_notice_id(message->fields, "eventId", &notice->event)
-        != NGX_OK
-        || ngx_http_wq_notice_id(message->fields, "userId", &notice->user)
-           != NGX_OK
-        || ngx_http_wq_notice_id(message->fields, "instanceId",
-                                 &notice->instance)
-           != NGX_OK
-        || ngx_http_wq_notice_number(message->fields, "idx", &idx) != NGX_OK
-        || ngx_http_wq_notice_number(message->fields, "expiresAt",
-                                     &notice->expires)
-           != NGX_OK
-        || ngx_http_wq_notice_number(message->fields, "serial",
-                                     &notice->serial)
-           != NGX_OK)
-    {
+    if (wq_notice_decode(message->fields, &said) != WQ_OK) {
         return NGX_DECLINED;
     }
 
-    notice->idx = (uint64_t) idx;
-
-    token = wq_reply_string(ngx_http_wq_notice_field(message->fields,
-                                                     "token"));
-
-    if (token.len
-        && (token.len != WQ_TOKEN_LEN
-            || wq_id_check(token.data, token.len) != WQ_OK))
-    {
-        return NGX_DECLINED;
-    }
-
-    if (notice->type == NGX_HTTP_WQ_NOTICE_PROMOTED && token.len == 0) {
-        return NGX_DECLINED;
-    }
-
-    notice->token.len = token.len;
-    notice->token.data = token.data;
+    notice->type = said.type;
+    notice->event.len = said.event.len;
+    notice->event.data = said.event.data;
+    notice->user.len = said.user.len;
+    notice->user.data = said.user.data;
+    notice->instance.len = said.instance.len;
+    notice->instance.data = said.instance.data;
+    notice->token.len = said.token.len;
+    notice->token.data = said.token.data;
+    notice->idx = (uint64_t) said.idx;
+    notice->expires = said.expires;
+    notice->serial = said.serial;
 
     return NGX_OK;
 }
@@ -254,7 +191,7 @@ ngx_http_wq_call_dispatch(ngx_http_wq_link_t *link,
     ngx_str_set(&argv[6], "*");
 
     ngx_str_set(&argv[7], "type");
-    argv[8].data = (u_char *) ngx_http_wq_notice_types[notice->type];
+    argv[8].data = (u_char *) wq_notice_word(notice->type);
     argv[8].len = ngx_strlen(argv[8].data);
     ngx_str_set(&argv[9], "userId");
     argv[10] = notice->user;
@@ -275,51 +212,4 @@ ngx_http_wq_call_dispatch(ngx_http_wq_link_t *link,
     argv[22].len = ngx_sprintf(serial, "%L", notice->serial) - serial;
 
     return ngx_http_wq_send_command(link, argv, 23, 0, to);
-}
-
-
-/* the value of the first field of this name; nil if there is none */
-
-static wq_reply_t
-ngx_http_wq_notice_field(wq_reply_t fields, const char *name)
-{
-    size_t      len;
-    wq_str_t    s;
-    ngx_uint_t  i, n;
-
-    len = ngx_strlen(name);
-    n = wq_reply_elements(fields);
-
-    for (i = 0; i + 1 < n; i += 2) {
-        s = wq_reply_string(wq_reply_element(fields, i));
-
-        if (s.len == len && ngx_strncmp(s.data, name, len) == 0) {
-            break;
-        }
-    }
-
-    return wq_reply_element(fields, i + 1);
-}
-
-
-static ngx_int_t
-ngx_http_wq_notice_number(wq_reply_t fields, const char *name, int64_t *n)
-{
-    return wq_reply_decode_value(ngx_http_wq_notice_field(fields, name),
-                                 &ngx_http_wq_notice_number_field, n)
-           == WQ_OK ? NGX_OK : NGX_ERROR;
-}
-
-
-static ngx_int_t
-ngx_http_wq_notice_id(wq_reply_t fields, const char *name, ngx_str_t *id)
-{
-    wq_str_t  s;
-
-    s = wq_reply_string(ngx_http_wq_notice_field(fields, name));
-
-    id->len = s.len;
-    id->data = s.data;
-
-    return wq_id_check(s.data, s.len) == WQ_OK ? NGX_OK : NGX_ERROR;
 }

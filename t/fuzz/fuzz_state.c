@@ -1,7 +1,8 @@
 
 /*
  * fuzz: what is written is what printf() would write, keeps its bounds, and is
- * read back by a parser of JSON that knows nothing of it.
+ * read back by a parser of JSON that knows nothing of it; an event, whatever
+ * ids are good enough to be in it, by a reader of streams as a browser has one.
  */
 
 
@@ -241,6 +242,14 @@ is_id(const wq_str_t *s, size_t max)
 }
 
 
+static int
+has_good_ids(const wq_state_t *state)
+{
+    return is_id(&state->event, WQ_ID_MAX) && is_id(&state->user, WQ_ID_MAX)
+           && is_id(&state->token, WQ_TOKEN_LEN);
+}
+
+
 static size_t
 check_json(char *want, size_t size, const wq_state_t *state, unsigned brief)
 {
@@ -255,15 +264,112 @@ check_json(char *want, size_t size, const wq_state_t *state, unsigned brief)
     require(end == p + n);
     require(memcmp(p, want, n) == 0);
 
-    if (is_id(&state->event, WQ_ID_MAX) && is_id(&state->user, WQ_ID_MAX)
-        && is_id(&state->token, WQ_TOKEN_LEN))
-    {
+    if (has_good_ids(state)) {
         check_parsed(p, n, state, brief);
     }
 
     release(p, WQ_STATE_SIZE);
 
     return n;
+}
+
+
+/* the end of the line, and in *next where another begins; any of three */
+
+static const u_char *
+read_line(const u_char *p, const u_char *end, const u_char **next)
+{
+    while (p < end && *p != '\n' && *p != '\r') {
+        p++;
+    }
+
+    /* the last one has an end too */
+    require(p < end);
+
+    *next = p + 1;
+
+    if (*p == '\r' && *next < end && **next == '\n') {
+        (*next)++;
+    }
+
+    return p;
+}
+
+
+/* the value, if the line is a field of that name; as HTML says it is read */
+
+static const u_char *
+read_field(const u_char *p, const u_char *end, const char *name)
+{
+    size_t  len;
+
+    len = strlen(name);
+
+    if ((size_t) (end - p) <= len || memcmp(p, name, len) != 0
+        || p[len] != ':')
+    {
+        return NULL;
+    }
+
+    p += len + 1;
+
+    return p < end && *p == ' ' ? p + 1 : p;
+}
+
+
+static int
+is_value(const u_char *p, const u_char *end, const char *value, size_t len)
+{
+    return (size_t) (end - p) == len && memcmp(p, value, len) == 0;
+}
+
+
+/* one event and no more, each of its fields once, and these only */
+
+static void
+check_read(const u_char *p, size_t size, unsigned event, uint32_t retry,
+    const char *json, size_t len)
+{
+    char           text[16];
+    unsigned       type, data, id, again;
+    const u_char  *end, *line, *next, *value;
+
+    end = p + size;
+    type = data = id = again = 0;
+
+    for ( ;; ) {
+        line = read_line(p, end, &next);
+
+        if (line == p) {
+            break;
+        }
+
+        if ((value = read_field(p, line, "event"))) {
+            require(is_value(value, line, names[event], strlen(names[event])));
+            type++;
+
+        } else if ((value = read_field(p, line, "data"))) {
+            require(is_value(value, line, json, len));
+            data++;
+
+        } else if ((value = read_field(p, line, "id"))) {
+            require(is_value(value, line, "over", 4));
+            id++;
+
+        } else {
+            value = read_field(p, line, "retry");
+            require(value != NULL);
+            snprintf(text, sizeof(text), "%" PRIu32, retry);
+            require(is_value(value, line, text, strlen(text)));
+            again++;
+        }
+
+        p = next;
+    }
+
+    require(next == end);
+    require(type == 1 && data == 1);
+    require(id == (unsigned) is_last(event) && again == (retry > 0));
 }
 
 
@@ -300,6 +406,11 @@ check_sse(const wq_state_t *state, unsigned brief, unsigned event,
 
     require(end == p + n);
     require(memcmp(p, want, n) == 0);
+
+    if (n > 0 && has_good_ids(state)) {
+        check_read(p, n, event, retry, json, m);
+    }
+
     release(p, WQ_SSE_SIZE);
 
     p = guarded(WQ_SSE_CHUNK_SIZE);
