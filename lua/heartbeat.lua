@@ -44,21 +44,20 @@ local known_run, since, till = origin.read()
 local known = tonumber(ARGV[2])
 
 if run and known_run == '' then
-    redis.call('HSET', key.origin, 'run', run)
+    origin.write('run', run)
 end
 
 if not since or run and known_run ~= '' and known_run ~= run then
     -- where they are new to all there is nobody to be put back
     till = (since or known > 0) and now + origin.hold or 0
     since = us
-    redis.call('HSET', key.origin, 'run', run or '',
-               'since', string.format('%.0f', since),
-               'until', string.format('%.0f', till))
+    origin.write('run', run or '', 'since', string.format('%.0f', since),
+                 'until', string.format('%.0f', till))
 
 elseif known > 0 and known ~= since and till == '0' then
     -- who has come first did not know that there were others
     till = math.floor(since / 1000) + origin.hold
-    redis.call('HSET', key.origin, 'until', string.format('%.0f', till))
+    origin.write('until', string.format('%.0f', till))
 end
 
 return { now, redis.call('ZCARD', key.instances), before > 0 and 0 or 1,

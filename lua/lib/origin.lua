@@ -13,26 +13,33 @@ origin.hold = 5000
 origin.more = 2000
 origin.most = 60000
 
+-- Asked for once in a call, and then as it was written.
+local stored
+
 -- The fields, false for those that are not there, `since` as a number.  One of
 -- nonsense, put there by hand, is none: else every heartbeat would fail by it.
 function origin.read()
-    local values = redis.pcall('HMGET', key.origin, 'run', 'since', 'until')
+    if not stored then
+        stored = redis.pcall('HMGET', key.origin, 'run', 'since', 'until')
 
-    if values.err then
-        -- put there by hand
-        redis.call('DEL', key.origin)
-        return false, false, false
+        if stored.err then
+            -- put there by hand
+            redis.call('DEL', key.origin)
+            stored = { false, false, false }
+        end
+
+        local since = tonumber(stored[2] or '')
+
+        stored[2] = since and since >= 1 and since < 2 ^ 53
+                    and math.floor(since) == since and since
     end
 
-    local since = tonumber(values[2] or '')
+    return stored[1], stored[2], stored[3]
+end
 
-    if not (since and since >= 1 and since < 2 ^ 53
-            and math.floor(since) == since)
-    then
-        since = false
-    end
-
-    return values[1], since, values[3]
+function origin.write(...)
+    redis.call('HSET', key.origin, ...)
+    stored = nil
 end
 
 -- In how many ms people are let in; 0: they are.  Where no worker has seen the
@@ -70,6 +77,6 @@ function origin.extend(now)
     local new = math.min(now + origin.more, last)
 
     if since and new > (tonumber(till or '') or 0) then
-        redis.call('HSET', key.origin, 'until', string.format('%.0f', new))
+        origin.write('until', string.format('%.0f', new))
     end
 end
