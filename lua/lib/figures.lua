@@ -25,6 +25,7 @@ end
 
 function figures.all(values, drift, now)
     local limit = values.rate or { users = 0, ms = 0 }
+    local _, since = origin.read()
     local joined, direct, promoted, left, expired, entered, done, sold =
         event.counters('joined', 'direct', 'promoted', 'left', 'expired',
                        'entered', 'done', 'sold')
@@ -34,7 +35,7 @@ function figures.all(values, drift, now)
         event.free_slots(), event.counter('capacity'), sold,
         event.seats() or -1, joined, direct, promoted, entered, left, expired,
         done, drift, limit.users, limit.ms, values.concurrent or 0,
-        rate.halted(values) and 1 or 0, origin.left(now),
+        rate.halted(values) and 1 or 0, origin.left(now), since or 0,
     }
 
     for i, number in ipairs(list) do

@@ -65,6 +65,7 @@ typedef struct {
     int64_t                   concurrent;   /* 0: no rate of a throughput */
     int64_t                   halted;
     int64_t                   hold_ms;      /* data were lost, see origin.lua */
+    int64_t                   origin;       /* since when these are there */
 } ngx_http_wq_figures_t;
 
 

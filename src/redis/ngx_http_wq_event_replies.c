@@ -119,7 +119,8 @@ static const wq_field_t  ngx_http_wq_figures_fields[] = {
     NGX_HTTP_WQ_FIGURE("period of the rate", rate_ms, 0, UINT32_MAX),
     NGX_HTTP_WQ_FIGURE("concurrent", concurrent, 0, NGX_HTTP_WQ_MOST),
     NGX_HTTP_WQ_FIGURE("halted", halted, 0, 1),
-    NGX_HTTP_WQ_FIGURE("hold", hold_ms, 0, NGX_HTTP_WQ_MOST)
+    NGX_HTTP_WQ_FIGURE("hold", hold_ms, 0, NGX_HTTP_WQ_MOST),
+    NGX_HTTP_WQ_FIGURE("origin", origin, 0, NGX_HTTP_WQ_MOST)
 };
 
 

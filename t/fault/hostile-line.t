@@ -67,7 +67,7 @@ my @waiting = ('waiting', 5, 4, 9, 0, 0, 9, undef, undef, undef, 0, 'epoch',
                1, 0, 0, 0, 0, 0, 0, 0, 0);
 my @inside = ('ready', 5, undef, 9, 0, 0, 9, $token, $most, undef, 0, 'epoch',
               1, 0, 0, 0, 0, 0, 0, 0, 0);
-my @figures = (9, 1, 0, 1, 0, -1, 9, (0) x 12);
+my @figures = (9, 1, 0, 1, 0, -1, 9, (0) x 13);
 my @positions = (0, 'epoch', 0, 0, [], 'open', \@figures);
 my @ranks = (9, 0, 0, 9, 'epoch', [4]);
 my @promote = (0, 0, 0, 0, \@figures);

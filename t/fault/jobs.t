@@ -593,7 +593,7 @@ my @instances = map { $nodes->node($_)->instance($pids[$_]) } 0, 1;
     for my $user (grep { /^quit/ } keys %s) {
         $many->run_until(sub { $s{$user}->ended }, 10, "$what: $user ends");
         like($s{$user}->names, qr/^position(?: position)* reconnect$/,
-           "$what: $user was told to come again");
+             "$what: $user was told to come again");
     }
 
     # all within the grace time, and longer before they are taken for dead

@@ -148,7 +148,7 @@ END
     };
 
     $line->call('SET', $line->key('seat:count'), 5);
-    is($its->get("/gate?user=$_")->{status}, 200, "$_ is in") for qw(a b);
+    is($its->get("/gate?user=$_")->{status}, 200, "$_ is in") for qw(a b c);
     is($its->get("/gate?user=$_&say=sold")->{status}, 200, "$_ buys")
         for qw(a b);
     $seldom->run_until(sub { $its->sum('visitsSold') == 2 }, 10,
@@ -159,6 +159,21 @@ END
     $seldom->run_until(sub { $line->stat('sold') == 2 }, 10,
                        'report: and puts it back');
     is($line->call('GET', $line->key('seat:count')), 3, 'report: both seats');
+
+    # another one while nobody is let in, and then all is lost once more
+    is($its->get('/gate?user=c&say=sold')->{status}, 200, 'c buys');
+    $seldom->run_until(sub { $line->stat('sold') == 3 }, 10,
+                       'report: the third is sold');
+    $seldom->rounds(1, 'heartbeats');
+    cmp_ok($seldom->call('HGET', 'seldom:WAITING_ORIGIN', 'until'), '>',
+           1000 * time, 'report: nobody is let in yet');
+    $seldom->call('FLUSHALL');
+    $seldom->run_until(sub { $line->stat('sold') == 3 }, 10,
+                       'report: all three are put back');
+    $seldom->rounds(2, 'heartbeats');
+    is_deeply([ $line->stat('sold'),
+                $line->call('GET', $line->key('seat:count')) ], [ 3, 2 ],
+              'report: and no more than that');
     $its->stop;
     let_in_again('report');
 }

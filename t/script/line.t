@@ -134,7 +134,7 @@ sub now_us {
                 map({ ("all_$_" => 0) } qw(free sold promoted entered left
                                            expired done drift rate_users
                                            rate_ms concurrent halted hold)),
-                all_total => 4, all_inside => 2, all_capacity => 2,
+                all_total => 4, all_inside => 2, all_capacity => 2, all_origin => 1,
                 all_seats => -1, all_joined => 6, all_direct => 2 },
               'no free slot: nobody');
     is_deeply($line->release('a'), [ 1, 1 ], 'a slot comes back: the next');

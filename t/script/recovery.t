@@ -310,7 +310,7 @@ well($says, 'sold');
 lose();
 $buys{d} = $says->join('d', '', 'enter');
 $sells->('d');
-cmp_ok($says->{figures}[-1], '>', 0, 'sold: it is said that it is after a loss');
+cmp_ok($says->{figures}[-2], '>', 0, 'sold: it is said that it is after a loss');
 
 
 # what somebody had may have been lost

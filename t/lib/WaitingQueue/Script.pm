@@ -35,7 +35,7 @@ my @joined = qw(status idx rank total promoted gone joined token expires
 
 my @figures = qw(total inside free capacity sold seats joined direct promoted
                  entered left expired done drift rate_users rate_ms concurrent
-                 halted hold);
+                 halted hold origin);
 
 
 # redis(command): the answer; an error reply is died of
