@@ -4,10 +4,10 @@
  *
  * The slot is to be free again, or a seat is sold: neither may be lost because
  * Redis is away for a moment, or because the request or the worker that said it
- * is over.  So it is said until Redis has heard it: what one worker cannot say
- * now goes to the zone, and whichever worker of the node has a link that works
- * says it again.  The token names the lease: one that was ended already,
- * because an answer was lost, is not ended twice.
+ * is over.  So it is in the zone until Redis has heard it, and what one worker
+ * cannot say now is said by whichever worker of the node has a link that works.
+ * The token names the lease: one that was ended already, because an answer was
+ * lost, is not ended twice.
  */
 
 
@@ -39,13 +39,13 @@ typedef struct {
 
 static void ngx_http_wq_endings_take(ngx_http_wq_worker_t *worker);
 static void ngx_http_wq_ending_say(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_known_ending_t *known);
+    ngx_http_wq_known_ending_t *known);
 static ngx_http_wq_ending_t *ngx_http_wq_ending_create(
     ngx_http_wq_worker_t *worker, const ngx_http_wq_known_ending_t *known);
 static void ngx_http_wq_ending_heard(void *data,
     ngx_http_wq_result_t *result);
 static void ngx_http_wq_ending_keep(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_known_ending_t *known);
+    ngx_http_wq_known_ending_t *known);
 static void ngx_http_wq_ending_lost(ngx_http_wq_worker_t *worker,
     const ngx_http_wq_known_ending_t *known, const char *why);
 static void ngx_http_wq_ending_free(ngx_http_wq_worker_t *worker,
@@ -119,6 +119,9 @@ ngx_http_wq_ending_add(ngx_http_wq_worker_t *worker, const ngx_str_t *event,
     known.user = *user;
     ngx_memcpy(known.token, token->data, WQ_TOKEN_LEN);
 
+    /* where there is no room for it, it is said once all the same */
+    (void) ngx_http_wq_zone_ending_put(worker->conf->zone, &known);
+
     ngx_http_wq_ending_say(worker, &known);
 }
 
@@ -162,6 +165,7 @@ ngx_http_wq_endings_take(ngx_http_wq_worker_t *worker)
         if ((ngx_msec_int_t) (known.until - ngx_current_msec) <= 0) {
             ngx_http_wq_ending_lost(worker, &known,
                                     "Redis was away for too long");
+            ngx_http_wq_zone_ending_end(zone, &known);
             continue;
         }
 
@@ -172,7 +176,7 @@ ngx_http_wq_endings_take(ngx_http_wq_worker_t *worker)
 
 static void
 ngx_http_wq_ending_say(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_known_ending_t *known)
+    ngx_http_wq_known_ending_t *known)
 {
     ngx_str_t                token;
     ngx_http_wq_ending_t    *ending;
@@ -226,6 +230,7 @@ ngx_http_wq_ending_create(ngx_http_wq_worker_t *worker,
 
     copy = &ending->known;
 
+    copy->kept = known->kept;
     copy->why = known->why;
     copy->until = known->until;
     ngx_memcpy(copy->token, known->token, WQ_TOKEN_LEN);
@@ -273,6 +278,10 @@ ngx_http_wq_ending_heard(void *data, ngx_http_wq_result_t *result)
         wq_counter_add(counters->visits_done, reply.released);
     }
 
+    if (ending->known.kept) {
+        ngx_http_wq_zone_ending_end(worker->conf->zone, &ending->known);
+    }
+
     ngx_http_wq_zone_report(worker->conf->zone, &ending->known.event,
                             &reply.figures);
     ngx_http_wq_promoter_opens(ending->event, reply.opens_ms);
@@ -287,11 +296,16 @@ ngx_http_wq_ending_heard(void *data, ngx_http_wq_result_t *result)
 
 static void
 ngx_http_wq_ending_keep(ngx_http_wq_worker_t *worker,
-    const ngx_http_wq_known_ending_t *known)
+    ngx_http_wq_known_ending_t *known)
 {
-    if (ngx_http_wq_zone_ending_put(worker->conf->zone, known) != NGX_OK) {
+    if (known->kept == NULL
+        && ngx_http_wq_zone_ending_put(worker->conf->zone, known) != NGX_OK)
+    {
         ngx_http_wq_ending_lost(worker, known, "the zone has no room");
+        return;
     }
+
+    ngx_http_wq_zone_ending_back(worker->conf->zone, known);
 }
 
 

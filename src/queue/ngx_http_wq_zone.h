@@ -108,7 +108,10 @@ typedef struct {
 
 /* a visit that is over, and of which Redis has not heard */
 
+typedef struct ngx_http_wq_zone_ending_s  ngx_http_wq_zone_ending_t;
+
 typedef struct {
+    ngx_http_wq_zone_ending_t *kept;        /* in the zone; NULL: is not */
     ngx_http_wq_release_e      why;         /* done or sold */
     ngx_msec_t                 until;       /* it is said again */
     ngx_str_t                  event;
@@ -250,18 +253,24 @@ void ngx_http_wq_zone_token_end(ngx_http_wq_zone_t *zone,
 
 
 /*
- * Visits that are over and of which Redis has not heard, for any process of
- * this node.  put() is NGX_ERROR where there is no room even with a token less,
- * and the end is lost; take() gives the one that is there for the longest time,
- * or NGX_DECLINED.
+ * Visits that are over and of which Redis has not heard.  put() keeps one that
+ * this process is about to tell Redis, and sets `kept`, or is NGX_ERROR where
+ * there is no room even with a token less.  back() is for one that it could not
+ * tell: any process of this node may take() it, the one that is there for the
+ * longest time, or get NGX_DECLINED.  end() is for one that is told, or given
+ * up.  What a process was telling when it died is left for others.
  */
 
 ngx_int_t ngx_http_wq_zone_ending_put(ngx_http_wq_zone_t *zone,
-    const ngx_http_wq_known_ending_t *known);
+    ngx_http_wq_known_ending_t *known);
 ngx_int_t ngx_http_wq_zone_ending_take(ngx_http_wq_zone_t *zone,
     ngx_http_wq_known_ending_t *known);
+void ngx_http_wq_zone_ending_back(ngx_http_wq_zone_t *zone,
+    const ngx_http_wq_known_ending_t *known);
+void ngx_http_wq_zone_ending_end(ngx_http_wq_zone_t *zone,
+    const ngx_http_wq_known_ending_t *known);
 
-/* how many, at a look */
+/* how many nobody tells now, at a look */
 
 ngx_uint_t ngx_http_wq_zone_endings(ngx_http_wq_zone_t *zone);
 

@@ -3,7 +3,8 @@
  * queue: visits that are over and of which Redis has not heard, in the zone.
  *
  * They are for whichever process of the node can tell it: a worker may be gone
- * before Redis is back, and one of before a reload may not get to it any more.
+ * before Redis is back, or at any moment.  So a visit is here from before it is
+ * told until Redis has answered; whoever tells it has its number on it.
  */
 
 
@@ -13,22 +14,25 @@
 #include "ngx_http_wq_zone_internal.h"
 
 
+static void ngx_http_wq_zone_ending_leave(ngx_http_wq_endings_left_t *endings,
+    ngx_http_wq_zone_ending_t *ending);
+
+
 void
 ngx_http_wq_zone_endings_init(ngx_http_wq_endings_left_t *endings)
 {
-    ngx_queue_init(&endings->queue);
+    ngx_queue_init(&endings->left);
+    ngx_queue_init(&endings->said);
 }
 
 
 ngx_int_t
 ngx_http_wq_zone_ending_put(ngx_http_wq_zone_t *zone,
-    const ngx_http_wq_known_ending_t *known)
+    ngx_http_wq_known_ending_t *known)
 {
-    size_t                       size;
-    ngx_http_wq_endings_left_t  *endings;
-    ngx_http_wq_zone_ending_t   *ending;
+    size_t                      size;
+    ngx_http_wq_zone_ending_t  *ending;
 
-    endings = &zone->shared->endings;
     size = offsetof(ngx_http_wq_zone_ending_t, ids) + known->event.len
            + known->user.len;
 
@@ -47,6 +51,7 @@ ngx_http_wq_zone_ending_put(ngx_http_wq_zone_t *zone,
 
     if (ending) {
         ending->until = known->until;
+        ending->pid = ngx_pid;
         ending->sold = (known->why == NGX_HTTP_WQ_RELEASE_SOLD);
         ending->event_len = (u_char) known->event.len;
         ending->user_len = (u_char) known->user.len;
@@ -55,12 +60,12 @@ ngx_http_wq_zone_ending_put(ngx_http_wq_zone_t *zone,
                               known->event.len),
                    known->user.data, known->user.len);
 
-        /* killed in between, there is one too many to look for */
-        endings->count++;
-        ngx_queue_insert_tail(&endings->queue, &ending->queue);
+        ngx_queue_insert_tail(&zone->shared->endings.said, &ending->queue);
     }
 
     ngx_shmtx_unlock(&zone->shpool->mutex);
+
+    known->kept = ending;
 
     return ending ? NGX_OK : NGX_ERROR;
 }
@@ -78,15 +83,22 @@ ngx_http_wq_zone_ending_take(ngx_http_wq_zone_t *zone,
 
     ngx_shmtx_lock(&zone->shpool->mutex);
 
-    if (ngx_queue_empty(&endings->queue)) {
+    if (ngx_queue_empty(&endings->left)) {
         endings->count = 0;
         ngx_shmtx_unlock(&zone->shpool->mutex);
         return NGX_DECLINED;
     }
 
-    q = ngx_queue_head(&endings->queue);
+    q = ngx_queue_head(&endings->left);
     ending = ngx_queue_data(q, ngx_http_wq_zone_ending_t, queue);
 
+    ending->pid = ngx_pid;
+
+    ngx_queue_remove(&ending->queue);
+    endings->count--;
+    ngx_queue_insert_tail(&endings->said, &ending->queue);
+
+    known->kept = ending;
     known->until = ending->until;
     known->why = ending->sold ? NGX_HTTP_WQ_RELEASE_SOLD
                               : NGX_HTTP_WQ_RELEASE_DONE;
@@ -98,14 +110,82 @@ ngx_http_wq_zone_ending_take(ngx_http_wq_zone_t *zone,
     known->user.len = ending->user_len;
     known->user.data = known->ids + ending->event_len;
 
-    ngx_queue_remove(&ending->queue);
-    endings->count--;
-
-    ngx_slab_free_locked(zone->shpool, ending);
-
     ngx_shmtx_unlock(&zone->shpool->mutex);
 
     return NGX_OK;
+}
+
+
+void
+ngx_http_wq_zone_ending_back(ngx_http_wq_zone_t *zone,
+    const ngx_http_wq_known_ending_t *known)
+{
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    ngx_http_wq_zone_ending_leave(&zone->shared->endings, known->kept);
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+void
+ngx_http_wq_zone_ending_end(ngx_http_wq_zone_t *zone,
+    const ngx_http_wq_known_ending_t *known)
+{
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    ngx_queue_remove(&known->kept->queue);
+    ngx_slab_free_locked(zone->shpool, known->kept);
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
+
+/* it may be of a process that had our number before */
+
+void
+ngx_http_wq_zone_endings_bury(ngx_http_wq_endings_left_t *endings)
+{
+    ngx_pid_t                   alive;
+    ngx_queue_t                *q, *next;
+    ngx_http_wq_zone_ending_t  *ending;
+
+    alive = 0;
+
+    for (q = ngx_queue_head(&endings->said);
+         q != ngx_queue_sentinel(&endings->said);
+         q = next)
+    {
+        next = ngx_queue_next(q);
+        ending = ngx_queue_data(q, ngx_http_wq_zone_ending_t, queue);
+
+        if (ending->pid == alive) {
+            continue;
+        }
+
+        if (ending->pid == ngx_pid
+            || (kill(ending->pid, 0) == -1 && ngx_errno == NGX_ESRCH))
+        {
+            ngx_http_wq_zone_ending_leave(endings, ending);
+
+        } else {
+            alive = ending->pid;
+        }
+    }
+}
+
+
+static void
+ngx_http_wq_zone_ending_leave(ngx_http_wq_endings_left_t *endings,
+    ngx_http_wq_zone_ending_t *ending)
+{
+    ending->pid = 0;
+
+    ngx_queue_remove(&ending->queue);
+
+    /* killed in between, there is one too many to look for */
+    endings->count++;
+    ngx_queue_insert_tail(&endings->left, &ending->queue);
 }
 
 

@@ -126,20 +126,22 @@ typedef struct {
 
 /* a visit that is over, and of which Redis has not heard */
 
-typedef struct {
+struct ngx_http_wq_zone_ending_s {
     ngx_queue_t                queue;
     ngx_msec_t                 until;
+    ngx_pid_t                  pid;         /* says it now; 0: nobody does */
     u_char                     token[WQ_TOKEN_LEN];
     u_char                     sold;        /* with a seat */
     u_char                     event_len;
     u_char                     user_len;
     u_char                     ids[1];      /* event, user */
-} ngx_http_wq_zone_ending_t;
+};
 
 
 typedef struct {
-    ngx_queue_t                queue;
-    ngx_uint_t                 count;
+    ngx_queue_t                left;        /* nobody says them now */
+    ngx_uint_t                 count;       /* of those */
+    ngx_queue_t                said;        /* Redis is being told of them */
 } ngx_http_wq_endings_left_t;
 
 
@@ -172,6 +174,10 @@ void ngx_http_wq_zone_events_init(ngx_http_wq_events_t *events);
 void ngx_http_wq_zone_events_lost(ngx_http_wq_events_t *events);
 
 void ngx_http_wq_zone_endings_init(ngx_http_wq_endings_left_t *endings);
+
+/* for a caller that holds the mutex: what the dead were saying is left */
+
+void ngx_http_wq_zone_endings_bury(ngx_http_wq_endings_left_t *endings);
 
 /* bytes that are free */
 

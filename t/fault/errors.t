@@ -105,17 +105,18 @@ refused('cannot_persist',
 # a key of another kind: the business of whoever uses it, not of the link
 
 my $mark = $nginx->mark;
-my $failed = $nginx->sum('failed', 'commands');
+my $failed = $nginx->sum('failed', 'router');
 my $reconnects = $nginx->sum('reconnects', 'commands');
 
-$redis->cli('SET', 'PROMOTION_TASK_LIST', 'nonsense');
-wait_until { $nginx->sum('failed', 'commands') >= $failed + 6 } 8,
+$redis->cli('DEL', 'ENTRY');
+$redis->cli('SET', 'ENTRY', 'nonsense');
+wait_until { $nginx->sum('failed', 'router') >= $failed + 6 } 15,
            'wrong type: the failures are counted';
 ok($nginx->has_state('ready'), 'wrong type: the links stay ready');
 is(scalar($nginx->log_lines($mark, qr/answered with an error.*WRONGTYPE/)),
    2, 'wrong type: one line for each worker, not for each failure');
 $nginx->unharmed('with a key of a wrong type');
-$redis->cli('DEL', 'PROMOTION_TASK_LIST');
+$redis->cli('DEL', 'ENTRY');
 goes_on('wrong type');
 $nginx->wait_ready('wrong type: nothing is left of it');
 is($nginx->sum('reconnects', 'commands'), $reconnects,
@@ -239,7 +240,8 @@ wait_until { $humble->sum('heartbeats') >= 4
                                         $humble->links('router') } 10,
            'few rights: heartbeats and reads, and the rest is refused';
 is($listed->cli(qw(ACL SETUSER waiting +@hash +@list +@set +@string +del
-                       +unlink +exists)), 'OK', 'the rest is allowed');
+                       +unlink +exists +type +pttl)), 'OK',
+   'the rest is allowed');
 $humble->wait_ready('few rights: enough, without that to give itself a name');
 
 $failed = $humble->sum('failed', 'commands');
