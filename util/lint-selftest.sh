@@ -61,6 +61,8 @@ END
     echo '#define WQ_K "WAITING_USER_IDS:{%e}"' > "$tree/src/core/wq_key.h"
     echo 'return redis.call("PING")' > "$tree/lua/ping.lua"
     echo '# waiting_queue_sample' > "$tree/docs/directives.md"
+    echo 'ACL SETUSER a reset +ping +eval +evalsha' > \
+        "$tree/docs/operations.md"
     echo '# waiting_queue_sample' > "$tree/t/1.t"
     printf '#!/bin/sh\necho ok\n' > "$tree/util/ok.sh"
     chmod +x "$tree/util/ok.sh"
@@ -78,6 +80,7 @@ cppcheck()   { "$lint/cppcheck.sh" "$tree"; }
 lua()        { "$lint/lua.sh" "$tree"; }
 shell()      { "$lint/shell.sh" "$tree"; }
 directives() { "$lint/directives.sh" "$tree"; }
+rights()     { perl "$lint/rights.pl" "$tree"; }
 local_()     { "$lint/local.sh" "$tree"; }
 markers()    { "$lint/markers.sh" "$tree"; }
 
@@ -211,6 +214,14 @@ put docs/directives.md 'nothing\n'
 refuses directives 'waiting_queue_sample is not in docs/directives.md'
 put t/1.t 'nothing\n'
 refuses directives 'waiting_queue_sample is in no test'
+
+accepts rights
+put lua/lib/a.lua 'redis.call("GET", 1)\n'
+refuses rights 'lua/lib/a.lua: get is not granted'
+put src/redis/a.c 'ngx_str_set(&argv[0], "SET");\n'
+refuses rights 'src/redis/a.c: set is not granted'
+put docs/operations.md 'ACL SETUSER a reset +ping +eval +evalsha +keys\n'
+refuses rights 'keys is granted, and not used'
 
 accepts local_
 put docs/a.md "see $tmp/elsewhere\\n"

@@ -35,6 +35,7 @@ check cppcheck    "$lint/cppcheck.sh" "$root"
 check lua         "$lint/lua.sh" "$root"
 check shell       "$lint/shell.sh" "$root"
 check directives  "$lint/directives.sh" "$root"
+check rights      perl "$lint/rights.pl" "$root"
 check local       "$lint/local.sh" "$root"
 check markers     "$lint/markers.sh" "$root"
 
