@@ -113,6 +113,32 @@ sub told {
 }
 
 
+# they are killed while they tell it, and Redis gets to hear of it twice: what
+# was on its way, and what the others say
+
+{
+    my @users = map { "u$_" } 1 .. 30;
+    my @workers = $node->workers;
+    my $killed = join '|', @workers;
+
+    all_are_in('telling', @users);
+    $nodes->redis->signal('STOP');
+    my $n = 0;
+    is(scalar(grep { visit('telling', $_, $n++ % 2 ? 'done' : 'sold') == 200 }
+                   @users), 30, 'all are answered');
+    is(endings(), 0, 'Redis is being told of all of them');
+
+    $node->forgive(qr/worker process (?:$killed) exited on signal 9/);
+    kill KILL => @workers;
+    wait_until { !grep({ alive($_) } @workers) && $node->workers == 2
+                 && $node->ok } 10, 'other workers';
+    is(endings(), 30, 'what they were telling is left to the others');
+    $nodes->redis->signal('CONT');
+    wait_until { $node->ready } 10, 'Redis goes on';
+    told('telling', 15, 15);
+}
+
+
 # a reload while Redis is away: the old workers go, the new ones say it
 
 {
