@@ -737,7 +737,12 @@ __DATA__
     $a->window(100000);
     $sse->run_until(sub { defined $a->rank && $a->rank == 0 }, 15,
                     'a window: it is told');
-    is($a->count('position'), 2, 'what it was first, and the newest');
+
+    # its worker may be a tick behind that of b: one more, but none of the five
+    # that it could not be told
+    my $told = $a->count('position');
+    ok($told == 2 || $workers > 1 && $told == 3,
+       "what it was first, and the newest: $told");
 
     # promoted behind a closed window
     my $c = $open->('c');

@@ -208,7 +208,7 @@ my @harmless = (
     ['an error to XGROUP', { XGROUP => "-ERR nonsense\r\n" }],
     ['an error to a read', { XREADGROUP => "-ERR nonsense\r\n" }],
     # all scripts are loaded at once, and each has the same time
-    ['a byte at a time', { drip => 0.0002 }],
+    ['a byte at a time', { drip => 0.00005 }],
 );
 
 my $serial = 0;
