@@ -13,7 +13,8 @@
 -- ARGV[7]  the epoch in which the caller knew the user
 -- ARGV[8]  random seed
 -- ARGV[9]  "absent": nobody is connected, and the place is kept for a while: who
---          is known is left as it is
+--          is known is left as it is, but that the place is this instance's to
+--          give up where an older connection held it
 -- ARGV[10] serial of the connection, see join.lua; 0: of one that is made now
 -- returns  as join.lua, but never unknown: a place is kept without a capacity;
 --          and replaced if the user has a newer connection elsewhere
@@ -40,9 +41,14 @@ end
 local call = { seed = seed, changed = changed, serial = serial, now = now,
                values = values or setting.read() }
 
--- the first to see the loss ends the epoch, by which all others see it
-if event.epoch(seed) == ARGV[7] then
-    event.set_stat('epoch', seed)
+-- Somebody is missing: the first to see it ends the epoch, by which all others
+-- see it.
+local function end_epoch()
+    if event.epoch(seed) == ARGV[7] then
+        event.set_stat('epoch', seed)
+    end
+
+    event.count('restored', 1)
 end
 
 line.raise_idx(math.max(idx, tonumber(ARGV[5])))
@@ -83,8 +89,11 @@ if known and known > idx then
     line.note(known, 'idx')
     line.note(idx, 'back')
     line.put(user, idx, holder, since, its_serial)
-    event.count('restored', 1)
-    origin.extend(now)
+    end_epoch()
+
+    if origin.left(now) > 0 then
+        origin.extend(now)
+    end
 
     if holder ~= instance then
         event.announce('moved', user, holder, idx)
@@ -94,11 +103,18 @@ if known and known > idx then
 end
 
 if known then
+    local holder, since, its_serial = line.record(user)
+
     if absent then
+        -- one that has come from there is this instance's to look after
+        if holder ~= instance and its_serial and its_serial < serial
+            and ARGV[10] ~= '0'
+        then
+            line.write(user, known, instance, since, serial)
+        end
+
         return answer(call, 'waiting', { idx = known, rank = line.rank(user) })
     end
-
-    local holder, _, its_serial = line.record(user)
 
     if held_by_another(holder, its_serial) then
         return answer(call, 'replaced', { idx = known })
@@ -117,7 +133,7 @@ end
 
 line.note(idx, 'back')
 line.put(user, idx, instance, now, serial)
-event.count('restored', 1)
+end_epoch()
 origin.extend(now)
 
 return answer(call, 'waiting', { idx = idx, rank = line.rank(user) })

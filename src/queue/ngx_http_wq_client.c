@@ -317,6 +317,9 @@ ngx_http_wq_client_come_back(ngx_http_wq_client_t *client,
 
     old = ngx_http_wq_event_user(client->event, &client->user.str);
 
+    /* by now there may be a newer connection elsewhere */
+    client->serial = reply->serial;
+
     if (old == NULL || old->state != NGX_HTTP_WQ_WAITING || old->given_up
         || old->idx == 0 || old->idx >= (uint64_t) reply->idx
         || ngx_http_wq_client_restore(client, old->idx,

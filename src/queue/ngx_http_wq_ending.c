@@ -134,7 +134,9 @@ ngx_http_wq_endings_look(ngx_http_wq_worker_t *worker)
     }
 
     worker->endings.next = ngx_current_msec + NGX_HTTP_WQ_ENDING_RETRY;
+    worker->endings.failed = 0;
 
+    ngx_http_wq_zone_endings_reclaim(worker->conf->zone);
     ngx_http_wq_endings_take(worker);
 }
 
@@ -287,8 +289,11 @@ ngx_http_wq_ending_heard(void *data, ngx_http_wq_result_t *result)
     ngx_http_wq_promoter_opens(ending->event, reply.opens_ms);
     ngx_http_wq_ending_free(worker, ending);
 
-    /* where there are more of them they go on in the same pace */
-    ngx_http_wq_endings_take(worker);
+    /* they go on in the same pace, but what fails waits for the next look */
+
+    if (!worker->endings.failed) {
+        ngx_http_wq_endings_take(worker);
+    }
 }
 
 
@@ -298,6 +303,8 @@ static void
 ngx_http_wq_ending_keep(ngx_http_wq_worker_t *worker,
     ngx_http_wq_known_ending_t *known)
 {
+    worker->endings.failed = 1;
+
     if (known->kept == NULL
         && ngx_http_wq_zone_ending_put(worker->conf->zone, known) != NGX_OK)
     {

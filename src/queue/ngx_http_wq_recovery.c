@@ -391,6 +391,13 @@ ngx_http_wq_recovery_events(ngx_http_wq_worker_t *worker, ngx_uint_t n)
     for ( /* void */ ; n && recovery->next < recovery->snapshot.nevents; n--) {
 
         row = &recovery->snapshot.events[recovery->next];
+
+        if (row->figures.origin == recovery->origin) {
+            /* was there after the loss: what was sold since is in it */
+            recovery->next++;
+            continue;
+        }
+
         id.len = row->id_len;
         id.data = row->id;
 

@@ -74,6 +74,7 @@ typedef struct {
     ngx_uint_t                 count;
     ngx_msec_t                 next;        /* look at those in the zone */
     ngx_msec_t                 last;        /* of a worker that quits */
+    ngx_uint_t                 failed;      /* one, since the last look */
 } ngx_http_wq_endings_t;
 
 

@@ -149,7 +149,7 @@ ngx_http_wq_zone_claim(ngx_http_wq_zone_t *zone, const ngx_str_t *instance,
     ngx_shmtx_lock(&zone->shpool->mutex);
 
     ngx_http_wq_zone_bury_dead(zone->shared);
-    ngx_http_wq_zone_endings_bury(&zone->shared->endings);
+    ngx_http_wq_zone_endings_bury(&zone->shared->endings, 0);
 
     for (i = 0; i < NGX_HTTP_WQ_ZONE_SLOTS; i++) {
         slot = &zone->shared->processes.slots[i];

@@ -258,7 +258,8 @@ void ngx_http_wq_zone_token_end(ngx_http_wq_zone_t *zone,
  * there is no room even with a token less.  back() is for one that it could not
  * tell: any process of this node may take() it, the one that is there for the
  * longest time, or get NGX_DECLINED.  end() is for one that is told, or given
- * up.  What a process was telling when it died is left for others.
+ * up.  What a process was telling when it died is left for others by the next
+ * reclaim() of any.
  */
 
 ngx_int_t ngx_http_wq_zone_ending_put(ngx_http_wq_zone_t *zone,
@@ -269,6 +270,7 @@ void ngx_http_wq_zone_ending_back(ngx_http_wq_zone_t *zone,
     const ngx_http_wq_known_ending_t *known);
 void ngx_http_wq_zone_ending_end(ngx_http_wq_zone_t *zone,
     const ngx_http_wq_known_ending_t *known);
+void ngx_http_wq_zone_endings_reclaim(ngx_http_wq_zone_t *zone);
 
 /* how many nobody tells now, at a look */
 

@@ -60,6 +60,10 @@ ngx_http_wq_zone_ending_put(ngx_http_wq_zone_t *zone,
                               known->event.len),
                    known->user.data, known->user.len);
 
+        /* killed in between, it is a list that one can walk all the same */
+        ending->queue.next = &zone->shared->endings.said;
+        ngx_memory_barrier();
+
         ngx_queue_insert_tail(&zone->shared->endings.said, &ending->queue);
     }
 
@@ -141,16 +145,30 @@ ngx_http_wq_zone_ending_end(ngx_http_wq_zone_t *zone,
 }
 
 
-/* it may be of a process that had our number before */
+void
+ngx_http_wq_zone_endings_reclaim(ngx_http_wq_zone_t *zone)
+{
+    if (ngx_queue_empty(&zone->shared->endings.said)) {
+        return;
+    }
+
+    ngx_shmtx_lock(&zone->shpool->mutex);
+
+    ngx_http_wq_zone_endings_bury(&zone->shared->endings, ngx_pid);
+
+    ngx_shmtx_unlock(&zone->shpool->mutex);
+}
+
 
 void
-ngx_http_wq_zone_endings_bury(ngx_http_wq_endings_left_t *endings)
+ngx_http_wq_zone_endings_bury(ngx_http_wq_endings_left_t *endings,
+    ngx_pid_t self)
 {
     ngx_pid_t                   alive;
     ngx_queue_t                *q, *next;
     ngx_http_wq_zone_ending_t  *ending;
 
-    alive = 0;
+    alive = self;
 
     for (q = ngx_queue_head(&endings->said);
          q != ngx_queue_sentinel(&endings->said);
@@ -159,7 +177,7 @@ ngx_http_wq_zone_endings_bury(ngx_http_wq_endings_left_t *endings)
         next = ngx_queue_next(q);
         ending = ngx_queue_data(q, ngx_http_wq_zone_ending_t, queue);
 
-        if (ending->pid == alive) {
+        if (ending->pid == alive || ending->pid == self) {
             continue;
         }
 
@@ -179,8 +197,6 @@ static void
 ngx_http_wq_zone_ending_leave(ngx_http_wq_endings_left_t *endings,
     ngx_http_wq_zone_ending_t *ending)
 {
-    ending->pid = 0;
-
     ngx_queue_remove(&ending->queue);
 
     /* killed in between, there is one too many to look for */

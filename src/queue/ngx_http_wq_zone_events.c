@@ -87,7 +87,9 @@ ngx_http_wq_zone_report(ngx_http_wq_zone_t *zone, const ngx_str_t *event,
                                         ngx_crc32_short(event->data,
                                                         event->len), event);
 
-        if (e && figures->origin == zone->shared->origin) {
+        if (e && figures->origin == zone->shared->origin
+            && figures->sold >= e->held_sold)
+        {
             e->held_sold = figures->sold;
             e->held_seats = figures->seats;
         }

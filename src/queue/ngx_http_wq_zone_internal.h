@@ -129,7 +129,7 @@ typedef struct {
 struct ngx_http_wq_zone_ending_s {
     ngx_queue_t                queue;
     ngx_msec_t                 until;
-    ngx_pid_t                  pid;         /* says it now; 0: nobody does */
+    ngx_pid_t                  pid;         /* says it, while it is said */
     u_char                     token[WQ_TOKEN_LEN];
     u_char                     sold;        /* with a seat */
     u_char                     event_len;
@@ -175,9 +175,13 @@ void ngx_http_wq_zone_events_lost(ngx_http_wq_events_t *events);
 
 void ngx_http_wq_zone_endings_init(ngx_http_wq_endings_left_t *endings);
 
-/* for a caller that holds the mutex: what the dead were saying is left */
+/*
+ * For a caller that holds the mutex: what the dead were saying is left.  self
+ * is 0 for a process that has just begun, whose number a dead one may have had.
+ */
 
-void ngx_http_wq_zone_endings_bury(ngx_http_wq_endings_left_t *endings);
+void ngx_http_wq_zone_endings_bury(ngx_http_wq_endings_left_t *endings,
+    ngx_pid_t self);
 
 /* bytes that are free */
 

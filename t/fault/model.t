@@ -738,7 +738,10 @@ my @needed = ('first waiting', 'first ready', 'same place', 'another place',
               'inside, within', 'replaced', 'expired', 'return', 'sold',
               'pause', 'capacity', 'trim', 'full', 'abort, within');
 
-sub missing { return grep { ($done{$_} || 0) < 3 } @needed }
+sub missing {
+    return ((grep { ($done{$_} || 0) < 3 } @needed),
+            $model->periods('tiny')->backlogs ? () : 'backlogs');
+}
 
 
 my $end = time + $seconds;

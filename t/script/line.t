@@ -465,9 +465,8 @@ sub now_us {
                   instanceId => 'i1', idx => 2, token => '', expiresAt => 0,
                   serial => $moved->{serial} ] ],
               'and the instance before is told');
-    isnt($moved->{epoch}, $epoch, 'but the epoch is over');
-    is($line->restore('m', 'new', 2, 2, $epoch)->{epoch}, $moved->{epoch},
-       'once');
+    is($moved->{epoch}, $epoch, 'nobody was missing: the epoch goes on');
+    is($line->restore('m', 'new', 2, 2, $epoch)->{rank}, 0, 'once more');
     is($line->leave('m', 'i1'), 0, 'and the user is held by the caller');
     is_deeply($line->messages, [], 'who need not be told');
 
@@ -480,9 +479,11 @@ sub now_us {
                   expiresAt => $in->{expires}, serial => $in->{serial} ] ],
               'and the instance before is told that too');
 
-    $line->restore('x', 'i', 5, 7, $epoch);
+    my $over = $line->restore('x', 'i', 5, 7, $epoch)->{epoch};
+    isnt($over, $epoch, 'somebody was: the epoch is over');
+    is($line->positions(0)->{epoch}, $over, 'for all');
     my $newcomer = $line->join('z');
-    $line->restore('y', 'i', 7, 7, $epoch);
+    is($line->restore('y', 'i', 7, 7, $epoch)->{epoch}, $over, 'once');
     is_deeply($line->line, [ qw(m x y z) ], 'newcomers stand behind the known');
     well($line, 'restored');
 

@@ -284,6 +284,15 @@ for my $in (0, 1) {
        'replaced', "$what: and cannot take it back");
     is_deeply($behind->ranks('i2', 'u')->{ranks}, [ $in ? -1 : 0 ],
               "$what: all is as it was");
+
+    next if $in;
+
+    # gone from there by then, the place is to be given up there all the same
+    redis('RESTORE', $behind->key(1), 0, $were[0], 'REPLACE');
+    $behind->restore('u', 'i2', $first->{idx}, $first->{idx}, $epoch, 'absent',
+                     $second->{serial});
+    is($behind->leave('u', 'i1'), 0, "$what: the one before cannot");
+    is($behind->leave('u', 'i2'), 1, "$what: this one can");
     well($behind, "$what: come from elsewhere");
 }
 
