@@ -477,6 +477,12 @@ ngx_http_wq_client_take_over(ngx_http_wq_client_t *client,
     {
         ngx_http_wq_client_set_lease(client, old->status, old->token,
                                      old->expires);
+
+    } else if (client->state == NGX_HTTP_WQ_WAITING
+               && old->state == NGX_HTTP_WQ_READY)
+    {
+        /* a lease that is over, or of a place to which it has been moved */
+        client->event->resync = 1;
     }
 
     ngx_http_wq_client_replaced(old);

@@ -72,8 +72,13 @@ ngx_http_wq_client_notice(ngx_http_wq_worker_t *worker,
         break;
 
     case WQ_NOTICE_MOVED:
+        if (client == NULL) {
+            /* as above: its own answer has the place of before */
+            return event && ngx_http_wq_event_has_joiner(event, &notice->user)
+                   ? NGX_ERROR : NGX_OK;
+        }
 
-        if (client && client->state == NGX_HTTP_WQ_WAITING) {
+        if (client->state == NGX_HTTP_WQ_WAITING) {
             ngx_http_wq_client_moved(client, notice->idx);
         }
 
@@ -123,6 +128,12 @@ ngx_http_wq_client_promoted(ngx_http_wq_worker_t *worker,
         ngx_http_wq_client_remember(client, 0, 0);
         ngx_http_wq_event_add_user(client);
         ngx_http_wq_client_absent(client, 0);
+        return;
+    }
+
+    if (client->state == NGX_HTTP_WQ_WAITING && notice->idx < client->idx) {
+        /* of a place that is no more, or to which it has been moved */
+        client->event->resync = 1;
         return;
     }
 
