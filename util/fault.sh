@@ -40,7 +40,7 @@ END
 {
     perl -It/lib -MWaitingQueue::SaleFaults \
          -e 'print "$_ WQ_SEED='"$seed"' WQ_FAULTS=$_\n"
-                 for WaitingQueue::SaleFaults->names'
+                 for WaitingQueue::SaleFaults->names' 2> /dev/null
 
     n=0
     while [ "$n" -lt "$mixes" ]; do

@@ -578,7 +578,7 @@ my %faults = (
         class => 'client', asks_redis => 1,
         steps => sub {
             my ($sale, $fault) = @_;
-            my (@open, $first, $total);
+            my (@open, $first);
 
             my $again = sub {
                 my $how = rand() < 0.5 ? 'close' : 'reset';
@@ -586,7 +586,6 @@ my %faults = (
                 push @open, map {
                     $sale->line->open('restless', $sale->nodes->at($_ % 2))
                 } 1 .. 5;
-                $total += 5;
                 my $idx = $sale->line->idx('restless');
                 $first //= $idx;
                 $fault->{moved} ||= defined $idx && $idx != $first;
