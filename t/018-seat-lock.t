@@ -690,7 +690,7 @@ wait=0
 
 === TEST 10: Redis is away
 --- redis
-redis://127.0.0.1:$TEST_NGINX_PRIVATE_REDIS_PORT timeout=500ms
+redis://127.0.0.1:$TEST_NGINX_PRIVATE_REDIS_PORT timeout=1s
 --- lock
 wait=20s lease=2s
 --- http_config

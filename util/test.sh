@@ -210,8 +210,12 @@ else
         part "workers-$count-b" "$count" "" $other
     done
 
+    # with sanitizers each of them takes more of the machine
+    jobs=2
+    [ "$flavour" != plain ] || jobs=3
+
     # shellcheck disable=SC2086  # a list of words
-    part fault 1 3 $faults
+    part fault 1 "$jobs" $faults
 
     # what a sanitizer would see is in the others; a browser at a time is enough
     if [ "$flavour" = plain ]; then

@@ -710,6 +710,9 @@ master_process $master;
 worker_processes $self->{workers};
 pid $self->{pid_file};
 error_log $self->{log} info;
+# another binary that this one starts has them from here alone
+env ASAN_OPTIONS;
+env UBSAN_OPTIONS;
 $self->{main}
 
 events { worker_connections 256; }
